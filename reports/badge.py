@@ -17,12 +17,12 @@ LABEL_FILL, VALUE_FILL, NOTHING_FILL = "#3b4642", "#0b5c46", "#6b7570"
 FONT = "Verdana,DejaVu Sans,sans-serif"
 
 
-def badge(label: str, value: str, title: str, *, known: bool = True) -> str:
+def badge(label: str, value: str, title: str, *, has_figure: bool = True) -> str:
     """Return the badge as SVG; `title` is its text for screen readers, with the range."""
     label, value = _cut(label, LABEL_MOST), _cut(value, VALUE_MOST)
     left, right = _width(label), _width(value)
     whole = left + right
-    fill = VALUE_FILL if known else NOTHING_FILL
+    fill = VALUE_FILL if has_figure else NOTHING_FILL
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{HEIGHT}" role="img" '
         f"aria-label={quoteattr(clean(title))}>"

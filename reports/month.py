@@ -198,8 +198,8 @@ def causes(document: MonthDoc) -> str:
     figures: Mapping[str, Quantity] = asdict(document.change_parts)
     sure = [name for name in EFFECTS if figures[name].low > 0 or figures[name].high < 0]
     sure.sort(key=lambda name: -abs(figures[name].value))
-    said = "; ".join(_cause(name, figures[name]) for name in sure[:FIRST_CAUSES])
-    return f"{capitalised(said)}." if said else ""
+    text = "; ".join(_cause(name, figures[name]) for name in sure[:FIRST_CAUSES])
+    return f"{capitalised(text)}." if text else ""
 
 
 def _cause(name: str, figure: Quantity) -> str:
@@ -241,8 +241,8 @@ def _figures(document: MonthDoc) -> tuple[Figure, ...]:
     state = "final" if document.complete else "may still change"
     words = f"{GRADE_WORDS.get(quality.grade, 'not known')} (grade {quality.grade})"
     waiting = _waiting(document)
-    known = words if quality.energy else "no energy was read"
-    return (*figures, Figure("State of these figures", state, span=known, note=waiting))
+    quality_text = words if quality.energy else "no energy was read"
+    return (*figures, Figure("State of these figures", state, span=quality_text, note=waiting))
 
 
 def sums(totals: TermsDoc, read: float, cooled: Quantity | None) -> tuple[Figure, ...]:
@@ -392,8 +392,8 @@ def _projects(document: MonthDoc) -> list[Block]:
     changes = {row.project: row for row in document.project_changes}
 
     def moved(row: ProjectCharge) -> Pair:
-        known = changes.get(row.project)
-        return Pair("new", "") if known is None or known.previous_g is None else _moved(known)
+        change = changes.get(row.project)
+        return Pair("new", "") if change is None or change.previous_g is None else _moved(change)
 
     projects = table(
         "Projects",
@@ -560,8 +560,8 @@ def _projects_line(document: MonthDoc) -> str:
     changes = {row.project: row for row in document.project_changes}
     parts = []
     for row in rows[:FIRST_ADVICE]:
-        known = changes.get(row.project)
-        moved = f" ({_moved(known).text})" if known and known.previous_g else ""
+        change = changes.get(row.project)
+        moved = f" ({_moved(change).text})" if change and change.previous_g else ""
         parts.append(f"{isolated(row.project)} {value_text(row.total_g)}{moved}")
     more = len(rows) - len(parts)
     return ", ".join([*parts, *([f"{more} more"] if more else [])])

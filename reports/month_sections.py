@@ -294,8 +294,8 @@ def signed(value: float, places: int) -> str:
 def incomplete(document: MonthDoc) -> list[str]:
     """Sentences on why the month is not complete; empty for a complete one."""
     sentences = [
-        _pending_sentence(jobs, one, several)
-        for jobs, one, several in (
+        _pending_sentence(jobs, singular, several)
+        for jobs, singular, several in (
             (document.jobs_running, "still runs", "still run"),
             (document.jobs_unscored, "is not scored", "are not scored"),
         )
@@ -312,12 +312,12 @@ def incomplete(document: MonthDoc) -> list[str]:
     return ["The month is not over: its figures will grow."]
 
 
-def _pending_sentence(jobs: PendingDoc, one: str, several: str) -> str:
+def _pending_sentence(jobs: PendingDoc, singular: str, plural: str) -> str:
     count = jobs.jobs
     ids = [row.job_id for row in jobs.named[:FIRST_IDS]]
     ids += [f"{count - len(ids)} more"] if count > len(ids) else []
     return (
-        f"{jobs_text(count)} {one if count == 1 else several} ({', '.join(ids)}) and "
+        f"{jobs_text(count)} {singular if count == 1 else plural} ({', '.join(ids)}) and "
         f"{'is' if count == 1 else 'are'} in no sum. "
         f"Energy so far in this month: {text(jobs.energy_kwh)}."
     )

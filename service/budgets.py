@@ -265,16 +265,16 @@ def budgets_page(
 
     A budget of another month than that is shown as it stands, or stood, in its own.
     """
-    wanted = sa.select(Budget).order_by(Budget.project, Budget.month).limit(limit + 1)
+    statement = sa.select(Budget).order_by(Budget.project, Budget.month).limit(limit + 1)
     if project is not None:
-        wanted = wanted.where(Budget.project == project)
+        statement = statement.where(Budget.project == project)
     if month is not None:
-        wanted = wanted.where(Budget.month.in_((month, EVERY_MONTH)))
+        statement = statement.where(Budget.month.in_((month, EVERY_MONTH)))
     if cursor:
         position = decode_cursor(cursor, str, str)
-        wanted = wanted.where(sa.tuple_(Budget.project, Budget.month) > sa.tuple_(*position))
+        statement = statement.where(sa.tuple_(Budget.project, Budget.month) > sa.tuple_(*position))
     with service.store.read() as session:
-        found = session.scalars(wanted).all()
+        found = session.scalars(statement).all()
     page, following = cut(found, limit, lambda budget: (budget.project, budget.month))
     now = month or service.month_now()
     rows = budget_rows(service, [(budget, budget.month or now) for budget in page])
@@ -325,20 +325,20 @@ def _of_group(service: Service, project: str) -> BudgetRow | None:
 
 def limits_kg(service: Service, month: str) -> dict[str, float]:
     """Return the budget of each project that has one for the month [kgCO2e]."""
-    wanted = (
+    statement = (
         sa.select(Budget)
         .where(Budget.month.in_((EVERY_MONTH, month)), Budget.covers.is_(None))
         .order_by(Budget.month)
     )
     with service.store.read() as session:
-        return {row.project: kg_from_g(row.limit_g) for row in session.scalars(wanted)}
+        return {row.project: kg_from_g(row.limit_g) for row in session.scalars(statement)}
 
 
 def budgets_of(service: Service, months: Collection[str]) -> list[tuple[Budget, str]]:
     """Return the budget of each project that has one, with each month that it holds for."""
-    wanted = sa.select(Budget).order_by(Budget.project, Budget.month)
+    statement = sa.select(Budget).order_by(Budget.project, Budget.month)
     with service.store.read() as session:
-        known = {(row.project, row.month): row for row in session.scalars(wanted)}
+        known = {(row.project, row.month): row for row in session.scalars(statement)}
     projects = dict.fromkeys(project for project, _ in known)
     found = [
         (known.get((project, month)) or known.get((project, EVERY_MONTH)), month)

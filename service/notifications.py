@@ -474,11 +474,11 @@ def _is_due(now_us: int) -> sa.ColumnElement[bool]:
 
 def outbox_page(service: Service, limit: int, cursor: str | None) -> OutboxAnswer:
     """Messages, newest first; raises CursorError."""
-    wanted = sa.select(OutboxMessage).order_by(OutboxMessage.id.desc()).limit(limit + 1)
+    statement = sa.select(OutboxMessage).order_by(OutboxMessage.id.desc()).limit(limit + 1)
     if cursor:
-        wanted = wanted.where(OutboxMessage.id < decode_cursor(cursor, int)[0])
+        statement = statement.where(OutboxMessage.id < decode_cursor(cursor, int)[0])
     with service.store.read() as session:
-        rows = session.scalars(wanted).all()
+        rows = session.scalars(statement).all()
     page, following = cut(rows, limit, lambda row: (row.id,))
     return OutboxAnswer(messages=[_row(row) for row in page], next_cursor=following)
 
@@ -506,12 +506,12 @@ def _claimed(service: Service, key: int) -> OutboxMessage | None:
     """Return the message, for this process alone; None when another has it, or has sent it."""
     now_us = service.now_us()
     with service.store.write() as session:
-        wanted = (
+        statement = (
             sa.select(OutboxMessage)
             .where(OutboxMessage.id == key, OutboxMessage.sent_us.is_(None), _is_due(now_us))
             .with_for_update()
         )
-        row = session.scalars(wanted).one_or_none()
+        row = session.scalars(statement).one_or_none()
         if row is None:
             return None
         row.attempts += 1

@@ -103,7 +103,7 @@ def _measures(session: Session, now_us: int, month: str) -> Iterator[Measure]:
 
 def _energy(session: Session) -> dict[tuple[str, ...], float]:
     """Return the energy of all scored jobs by project [J]; the sum reads an index alone."""
-    wanted = (
+    statement = (
         sa.select(Job.project, sa.func.sum(Job.energy_kwh))
         .where(Job.energy_kwh.is_not(None))
         .group_by(Job.project)
@@ -112,7 +112,7 @@ def _energy(session: Session) -> dict[tuple[str, ...], float]:
     )
     return {
         (project,): float(energy_kwh or 0) * J_PER_KWH
-        for project, energy_kwh in session.execute(wanted)
+        for project, energy_kwh in session.execute(statement)
     }
 
 
@@ -120,11 +120,11 @@ def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
     """Return the stored sums of the month by project and end of the range; unknown ones are left
     out.
     """
-    wanted = sa.select(MonthSum.project, MonthSum.document).where(
+    statement = sa.select(MonthSum.project, MonthSum.document).where(
         MonthSum.month == month, MonthSum.project != ALL, MonthSum.document.is_not(None)
     )
     found: dict[tuple[str, ...], float] = {}
-    for row in session.execute(wanted.order_by(MonthSum.project).limit(PROJECTS_MOST)):
+    for row in session.execute(statement.order_by(MonthSum.project).limit(PROJECTS_MOST)):
         total_g = msgspec.json.decode(row.document, type=_Sums).totals.total_g
         if total_g is not None:
             for bound in BOUNDS:

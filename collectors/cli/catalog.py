@@ -234,7 +234,7 @@ CPUS = Kind(
 INSTANCES = Kind(
     "instances",
     "Cloud instances as PROVIDER:NAME, or the members of a family.",
-    lambda catalog: [found.to_doc() for found in catalog.all_instances()],
+    lambda catalog: [row.to_doc() for row in catalog.all_instances()],
     _found_by(lambda catalog, name: catalog.instance(name).to_doc()),
     {
         "id": _get("id"),

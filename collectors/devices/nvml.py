@@ -116,7 +116,7 @@ _CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "energy_mj": ("nvmlDeviceGetTotalEnergyConsumption", int),
     "power_mw": ("nvmlDeviceGetPowerUsage", int),
     "limit_mw": ("nvmlDeviceGetEnforcedPowerLimit", int),
-    "encoder_percent": ("nvmlDeviceGetEncoderUtilization", lambda found: int(found[0])),
+    "encoder_percent": ("nvmlDeviceGetEncoderUtilization", lambda answer: int(answer[0])),
     "utilisation_percents": (
         "nvmlDeviceGetUtilizationRates",
         lambda rates: (int(rates.gpu), int(rates.memory)),

@@ -97,10 +97,10 @@ def answer(findings: list[Finding], width: int, *, whole: bool) -> list[str]:
     """Return the verdict, what would raise it, and the findings that are not well, or the whole."""
     from textwrap import wrap
 
-    found = outlook(findings)
-    grade = f" (grade {found.grade}; A best, D worst)" if found.grade else ""
-    texts = wrap(f"{found.verdict}{grade}.", width)
-    texts += wrap(f"Better: {found.better}.", width)
+    expected = outlook(findings)
+    grade = f" (grade {expected.grade}; A best, D worst)" if expected.grade else ""
+    texts = wrap(f"{expected.verdict}{grade}.", width)
+    texts += wrap(f"Better: {expected.better}.", width)
     shown = [row for row in findings if whole or row.state not in WELL]
     if shown:
         texts += ["", *lines(shown, width)]

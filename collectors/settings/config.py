@@ -261,9 +261,9 @@ class Config:
 
 
 PARSERS: dict[str, Callable[[Any], Any]] = {
-    "unit" if one.name == "units" else one.name: one.metadata["parse"]
-    for one in fields(Config)
-    if "parse" in one.metadata
+    "unit" if setting.name == "units" else setting.name: setting.metadata["parse"]
+    for setting in fields(Config)
+    if "parse" in setting.metadata
 }
 """Every key, in the order `gramwatt doctor --settings` lists them, with the check of its value."""
 

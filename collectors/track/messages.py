@@ -19,9 +19,9 @@ _reported: set[str] = set()
 def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
     """Spell the micro sign with a letter, and narrow spaces wide; escape all else."""
     if isinstance(error, UnicodeEncodeError):
-        known = {"µ": "u", "\u202f": " ", "\u00a0": " ", "…": "...", "−": "-"}
-        if (character := error.object[error.start]) in known:
-            return known[character], error.start + 1
+        letters = {"µ": "u", "\u202f": " ", "\u00a0": " ", "…": "...", "−": "-"}
+        if (character := error.object[error.start]) in letters:
+            return letters[character], error.start + 1
     return codecs.backslashreplace_errors(error)
 
 

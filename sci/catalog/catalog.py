@@ -150,8 +150,8 @@ class Catalog:
             ambiguous = isinstance(error, AmbiguousName) and key(name) not in self._services
             members = self._instance_names.ids(name) if ambiguous else ()
             if members:  # "A2" is a card, and a family of instances
-                found = [self._instances[one] for one in members]
-                error.reason = self._of_instances(name, found).reason
+                instances = [self._instances[member] for member in members]
+                error.reason = self._of_instances(name, instances).reason
             meant = None if ambiguous else self.resolution(name) or self._of_cpu(name)
             if meant is None and not error.close:
                 meant = self._of_cpu(name, close=True) or Resolution((), (), LISTS)
@@ -200,7 +200,7 @@ class Catalog:
         """Return what a name stands for: instances, a service or hardware; None if unknown."""
         members = self._instance_names.ids(name)
         if members:
-            return self._of_instances(name, [self._instances[one] for one in members])
+            return self._of_instances(name, [self._instances[member] for member in members])
         try:
             by_rule = tpu_slice(name) or self._named_machine(name)
         except AmbiguousName as error:
@@ -216,7 +216,9 @@ class Catalog:
             meant = error.choices
         except LookupFailed:
             return None
-        held = tuple(found.id for found in self._instances.values() if found.hardware in meant)
+        held = tuple(
+            instance.id for instance in self._instances.values() if instance.hardware in meant
+        )
         return Resolution(
             tuple(meant), held, f"{name} is hardware, not an instance: {', '.join(meant)}"
         )
@@ -257,31 +259,31 @@ class Catalog:
     def _of_cpu(self, name: str, *, close: bool = False) -> Resolution | None:
         """Return that a name is, or is close to, that of processors; None where it is of none."""
         try:
-            found: Sequence[str] = (self._cpu_names.find(name),)
+            ids: Sequence[str] = (self._cpu_names.find(name),)
         except LookupFailed as error:
-            found = error.close if close or isinstance(error, AmbiguousName) else ()
-        if not found:
+            ids = error.close if close or isinstance(error, AmbiguousName) else ()
+        if not ids:
             return None
         reason = (
             f"{name} is a processor, not an accelerator: `gramwatt catalog cpus` has "
-            f"{', '.join(found)}; for work on processors alone give energy_kwh to gramwatt estimate"
+            f"{', '.join(ids)}; for work on processors alone give energy_kwh to gramwatt estimate"
         )
         return Resolution((), (), reason)
 
     def _of_instances(self, name: str, members: Sequence[Instance]) -> Resolution:
-        boards = tuple(dict.fromkeys(one.hardware for one in members))
+        boards = tuple(dict.fromkeys(instance.hardware for instance in members))
         what = "a cloud instance" if len(members) == 1 else "a family of cloud instances"
         parts = ", ".join(boards)
         reason = f"{name} is {what} with {parts}: name that part, or ask for it as instance"
-        return Resolution(boards, tuple(one.id for one in members), reason)
+        return Resolution(boards, tuple(instance.id for instance in members), reason)
 
     def _of_service(self, service: Service) -> Resolution:
         held = [i for i in self._instances.values() if service.runs_on(i.provider, i.family)]
-        boards = dict.fromkeys((*service.hardware, *(found.hardware for found in held)))
+        boards = dict.fromkeys((*service.hardware, *(instance.hardware for instance in held)))
         reason = service.reason
         if 1 < len(boards) <= NAMED_MOST:
             reason += f" (one of {', '.join(boards)})"
-        return Resolution(tuple(boards), tuple(found.id for found in held), reason)
+        return Resolution(tuple(boards), tuple(instance.id for instance in held), reason)
 
     def host_of(self, instance: Instance) -> Instance | None:
         """Return the instance that is the whole machine of another; None if unknown."""
@@ -294,8 +296,8 @@ class Catalog:
     def lifetime(self, part: str | None = None) -> Quantity:
         """Return EL of a part [years]: the overlay's for it or its default, else 4 (3 to 6)."""
         declared = self.overlay.lifetimes if self.overlay else {}
-        found = declared.get(part or "", declared.get("default"))
-        return found or lifetime_years()
+        declared_life = declared.get(part or "", declared.get("default"))
+        return declared_life or lifetime_years()
 
     def region(self, name: str) -> Region:
         """Return a cloud region by "provider:region", one of its zones, or its place.

@@ -182,12 +182,12 @@ def _merged(
     new: Callable[[str, dict[str, Any]], R],
 ) -> Iterator[R]:
     """Yield the packaged rows with the entries over them, then new ones, which must be complete."""
-    left = dict(entries)
+    remaining = dict(entries)
     for row in packaged:
-        values = left.pop(row.id, None)
+        values = remaining.pop(row.id, None)
         yield row if values is None else _changed(kind, row, values)
     columns = fields_of(type(packaged[0]))
-    for key, values in left.items():
+    for key, values in remaining.items():
         missing = [
             name
             for name, field in columns.items()

@@ -121,12 +121,12 @@ def alternatives(name: str) -> list[list[str]]:
 
 def vendors_in(name: str) -> set[str]:
     """Return the makers that the first words of a part's name say; none where they say none."""
-    said: set[str] = set()
+    vendors: set[str] = set()
     for word in words(part_name(name)):
         if word not in VENDORS:
             break
-        said.add(VENDORS[word])
-    return said
+        vendors.add(VENDORS[word])
+    return vendors
 
 
 def cpu_name(name: str) -> str:

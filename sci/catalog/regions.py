@@ -217,10 +217,10 @@ class RegionNames:
         provider, own = self._split(text)
         spelled = (own, own.replace(" ", ""), own.replace("_", "-"), _BRACKETS.sub(r"\1", own))
         for forms in (self._whole, self._zones):
-            for one in dict.fromkeys(spelled):
-                ids = list(forms(provider, one))
+            for spelling in dict.fromkeys(spelled):
+                ids = list(forms(provider, spelling))
                 if ids:
-                    yield from self._meant(one, ids)
+                    yield from self._meant(spelling, ids)
                     return
 
     def _meant(self, own: str, ids: list[str]) -> list[str]:
@@ -299,11 +299,11 @@ def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:
 
     Names and ids are compared, then places ("Frankfurt").
     """
-    asked = name.strip().lower()
-    provider, _, own = asked.rpartition(":")
+    typed = name.strip().lower()
+    provider, _, own = typed.rpartition(":")
     searched = [r for r in regions.values() if r.provider == provider] or list(regions.values())
     ids = {key: region.id for region in searched for key in (region.name, region.id)}
-    found = [r.id for r in searched if not own or r.name == own]
-    found += [r.id for r in searched if len(own) > 3 and own in (r.place or "").lower()]
-    found += [*similar_ids(asked, ids), *similar_ids(own, ids)]
-    return list(dict.fromkeys(found))[:HINTS]
+    close = [r.id for r in searched if not own or r.name == own]
+    close += [r.id for r in searched if len(own) > 3 and own in (r.place or "").lower()]
+    close += [*similar_ids(typed, ids), *similar_ids(own, ids)]
+    return list(dict.fromkeys(close))[:HINTS]

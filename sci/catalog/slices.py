@@ -121,7 +121,7 @@ def _slice(part: Hardware, name: str) -> Slice:
 
 def fitting_slice(part: Hardware, memory_gib: float, busy: float) -> str | None:
     """Return the smallest slice that holds a job by memory and busy share; None without any."""
-    for one in slices_of(part):
-        if memory_gib <= one.memory_gib and busy <= one.share < 1:
-            return one.name
+    for candidate in slices_of(part):
+        if memory_gib <= candidate.memory_gib and busy <= candidate.share < 1:
+            return candidate.name
     return None

@@ -82,24 +82,24 @@ def murphy_yield(area_cm2: float, defects_per_cm2: float) -> float:
 
 def board_kg(board: Board, k_die: float | None = None) -> float:
     """Return embodied carbon of a board by model v1 [kgCO2e]; `k_die` None is its own."""
-    given = parameters()
-    silicon = math.fsum(_die_kg(dies, given) for dies in board.dies)
-    factor = given["k_die"] if k_die is None else k_die
+    model = parameters()
+    silicon = math.fsum(_die_kg(dies, model) for dies in board.dies)
+    factor = model["k_die"] if k_die is None else k_die
     parts = (
         factor * silicon,
-        board.memory_gb * given[_memory_key(board.memory_type)],
-        board.power_w * given["f_thermal"],
-        given["board"],
+        board.memory_gb * model[_memory_key(board.memory_type)],
+        board.power_w * model["f_thermal"],
+        model["board"],
     )
-    return given["uplift"] * math.fsum(parts)
+    return model["uplift"] * math.fsum(parts)
 
 
 def wafer_kg(process_nm: float, power_w: float) -> float:
     """Return embodied carbon of a wafer-scale system: a wafer, heat path and case [kgCO2e]."""
-    given = parameters()
-    silicon = given["k_die"] * given["wafer_area"] * given.cpa_kg_per_cm2(process_nm)
-    heat = power_w * given["f_thermal"]
-    return given["uplift"] * (silicon + heat) + given["wafer_case"]
+    model = parameters()
+    silicon = model["k_die"] * model["wafer_area"] * model.cpa_kg_per_cm2(process_nm)
+    heat = power_w * model["f_thermal"]
+    return model["uplift"] * (silicon + heat) + model["wafer_case"]
 
 
 def _declared_te(part: Hardware, kg: float) -> Embodied:
@@ -204,20 +204,20 @@ def host_share_te(part: Hardware | None, count: float = 1.0) -> Embodied | None:
 
     None for a part of a computer's own chip, which has nothing beside it.
     """
-    found = part.host_class if part else "card"
-    if found == "computer":
+    host_class = part.host_class if part else "card"
+    if host_class == "computer":
         return None
     shares = f"{count:g} {'share' if count == 1 else 'shares'}"
     tier: Tier
-    if found == "server":
+    if host_class == "server":
         devices = server_accelerators()
         stages = f"server for {devices:g} accelerators without them, {shares} of {devices:g}"
         figure, tier = _grams("gpu_host").scaled(count / devices), "C"
     else:
         # A board that the driver lists as two devices stands in one slot.
-        boards = count / part.devices_per_board if part and found == "card" else count
-        stages = f"usual host ({found}) without its accelerators, {shares}"
-        figure, tier = _grams(f"host_{found}").scaled(boards), "D"
+        boards = count / part.devices_per_board if part and host_class == "card" else count
+        stages = f"usual host ({host_class}) without its accelerators, {shares}"
+        figure, tier = _grams(f"host_{host_class}").scaled(boards), "D"
     return Embodied(figure, tier, f"{stages}, {MANUFACTURING}")
 
 
@@ -251,16 +251,16 @@ def seen_host_te(
 
 def socket_te(cpu: Cpu | None) -> Embodied:
     """Return TE of one packaged CPU [gCO2e] by its die area, else a class default."""
-    given = parameters()
+    model = parameters()
     area_mm2 = cpu.die_area_mm2 if cpu else None
     tier: Tier
     if area_mm2 is None:
-        mass, source, tier = given.quantity("cpu_default"), "class default", "D"
+        mass, source, tier = model.quantity("cpu_default"), "class default", "D"
     else:
-        by_area = given.quantity("cpu_per_mm2").scaled(area_mm2, "kg")
-        mass, source, tier = given.quantity("cpu_base") + by_area, "by die area", "C"
+        by_area = model.quantity("cpu_per_mm2").scaled(area_mm2, "kg")
+        mass, source, tier = model.quantity("cpu_base") + by_area, "by die area", "C"
     value_g = mass.scaled(G_PER_KG).value
-    low_g, high_g = value_g * given["cpu_low_factor"], value_g * given["cpu_high_factor"]
+    low_g, high_g = value_g * model["cpu_low_factor"], value_g * model["cpu_high_factor"]
     text = f"{MODEL}, CPU {source}"
     figure = Quantity(value_g, low_g, high_g, "gCO2e", "estimated", text)
     figure = figure.as_input(f"te:cpu:{tier}")
@@ -305,21 +305,21 @@ def virtual_share(threads: float | None, memory_gib: float | None) -> tuple[floa
     used up. The host is not known: the range holds shares by either, of small and of large servers.
     None where the machine is as large as a typical server, or its size is not known.
     """
-    given = parameters().quantity("cpu_default_threads")
-    typical = host_te(None, given.value, None)
-    shares = _shares_of(given.value, threads, memory_gib)
+    usual = parameters().quantity("cpu_default_threads")
+    typical = host_te(None, usual.value, None)
+    shares = _shares_of(usual.value, threads, memory_gib)
     if not shares or max(shares) >= 1:
         return None
     share, lows, highs = max(shares), list[float](), list[float]()
-    for host_threads in (given.low, given.value, given.high):
+    for host_threads in (usual.low, usual.value, usual.high):
         te_g, of_host = (
             host_te(None, host_threads, None).te_g,
-            [min(1.0, one) for one in _shares_of(host_threads, threads, memory_gib)],
+            [min(1.0, part) for part in _shares_of(host_threads, threads, memory_gib)],
         )
         lows.append(te_g.low * min(of_host))
         highs.append(te_g.high * max(of_host))
     low_g, high_g = min(lows) / share, max(highs) / share
-    source = f"a typical server of {given.value:g} threads ({given.low:g} to {given.high:g})"
+    source = f"a typical server of {usual.value:g} threads ({usual.low:g} to {usual.high:g})"
     figure = Quantity(typical.te_g.value, low_g, high_g, "gCO2e", "estimated", source)
     return share, replace(typical, te_g=figure.as_input("te:host:virtual"), tier="D")
 

@@ -37,10 +37,10 @@ def by_day(
 def shares(*spans: tuple[datetime, datetime], zone: tzinfo = UTC) -> dict[date, float]:
     """Return the fraction of the spans' length in each day; none where they have no length."""
     whole = sum(((end - start) for start, end in spans), timedelta())
-    found: dict[date, float] = defaultdict(float)
+    seconds: dict[date, float] = defaultdict(float)
     for left, right in (part for span in spans for part in by_day(*span, zone)):
-        found[day_of(left, zone)] += (right - left) / whole
-    return found
+        seconds[day_of(left, zone)] += (right - left) / whole
+    return seconds
 
 
 def month_span(month: str, zone: tzinfo = UTC) -> tuple[datetime, datetime]:

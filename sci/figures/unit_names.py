@@ -32,7 +32,7 @@ def close_units(name: str, known: Iterable[str] = ()) -> list[str]:
     for written in (name.casefold(), singular):
         if written in names:
             return [names[written]]
-    return [names[one] for one in get_close_matches(name.casefold(), names, n=2, cutoff=LIKE)]
+    return [names[match] for match in get_close_matches(name.casefold(), names, n=2, cutoff=LIKE)]
 
 
 def misspelt(name: str) -> str:

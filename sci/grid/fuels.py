@@ -48,15 +48,15 @@ def mix_intensity(generation: Mapping[str, float], basis: Basis) -> float | None
 
     Raises KeyError for a fuel without a factor. Negative generation is a plant's own use: 0.
     """
-    made = {
+    generated = {
         fuel: amount
         for fuel, amount in generation.items()
         if fuel not in (STORAGE, IMPORTS) and amount > 0
     }
-    whole = sum(made.values())
+    whole = sum(generated.values())
     if whole <= 0:
         return None
-    return sum(amount * _factors(basis)[fuel] for fuel, amount in made.items()) / whole
+    return sum(amount * _factors(basis)[fuel] for fuel, amount in generated.items()) / whole
 
 
 def is_explained(generation: Mapping[str, float]) -> bool:

@@ -163,9 +163,9 @@ class IntensityTrack(Sequence[IntensityPoint]):
         return self._point(number, run.known)
 
     def __iter__(self) -> Iterator[IntensityPoint]:
-        for first, end, known in self.runs:
+        for first, end, provenance in self.runs:
             for number in range(first, end):
-                yield self._point(number, known)
+                yield self._point(number, provenance)
 
     def _point(self, number: int, known: Provenance) -> IntensityPoint:
         start, end = self.edges[number], self.edges[number + 1]
@@ -228,8 +228,8 @@ class IntensityTrack(Sequence[IntensityPoint]):
         """Return the points within [start, end), which are edges of this track."""
         first, last = bisect_left(self.edges, start), bisect_left(self.edges, end)
         runs = [
-            Run(left - first, right - first, known)
-            for left, right, known in self.runs_within(first, last)
+            Run(left - first, right - first, provenance)
+            for left, right, provenance in self.runs_within(first, last)
         ]
         edges, values = self.edges[first : last + 1], self.values[first:last]
         return IntensityTrack(edges, values, runs, self.signal, self.basis)
@@ -256,8 +256,8 @@ def aligned(
 
     They then have equally many points with the same edges, and their own intensities.
     """
-    found = {moment for track in tracks for moment in track.edges if start < moment < end}
-    edges = sorted({*found, start, end})
+    moments = {moment for track in tracks for moment in track.edges if start < moment < end}
+    edges = sorted({*moments, start, end})
     return [track.cut(edges).between(start, end) for track in tracks]
 
 
@@ -267,13 +267,13 @@ def _runs(points: Sequence[IntensityPoint]) -> Iterator[Run]:
     Figures of one source with the same relative range, as points of a series have, err together.
     """
     alike: dict[tuple[object, ...], Provenance] = {}
-    first, known = 0, _provenance(points[0], alike)
+    first, current = 0, _provenance(points[0], alike)
     for number, point in enumerate(points):
-        found = _provenance(point, alike)
-        if found is not known:
-            yield Run(first, number, known)
-            first, known = number, found
-    yield Run(first, len(points), known)
+        following = _provenance(point, alike)
+        if following is not current:
+            yield Run(first, number, current)
+            first, current = number, following
+    yield Run(first, len(points), current)
 
 
 def _provenance(point: IntensityPoint, alike: dict[tuple[object, ...], Provenance]) -> Provenance:
@@ -284,9 +284,14 @@ def _provenance(point: IntensityPoint, alike: dict[tuple[object, ...], Provenanc
         return alike.setdefault(key, Provenance(point.zone, point.quality, figure, point.series))
     moved = tuple(figure.effects.items()) if figure.effects is not None else None
     key = point.zone, point.quality, point.series, figure.kind, figure.source, moved
-    known = alike.setdefault(key, Provenance(point.zone, point.quality, figure, point.series))
-    ratio = value / known.figure.value
-    if abs(low - ratio * known.figure.low) + abs(high - ratio * known.figure.high) > SAME * value:
+    provenance = alike.setdefault(key, Provenance(point.zone, point.quality, figure, point.series))
+    ratio = value / provenance.figure.value
+    if (
+        abs(low - ratio * provenance.figure.low) + abs(high - ratio * provenance.figure.high)
+        > SAME * value
+    ):
         key = (*key, round(low / value, 9), round(high / value, 9))
-        known = alike.setdefault(key, Provenance(point.zone, point.quality, figure, point.series))
-    return known
+        provenance = alike.setdefault(
+            key, Provenance(point.zone, point.quality, figure, point.series)
+        )
+    return provenance

@@ -75,8 +75,8 @@ class PlaceNames:
             states = (code, *(f"{country}-{code}" for country in WITH_STATES))
             outer = [zone for key in (rest, f"US-{code}") for zone in self.zones(key)]
             return self.within(name, (*outer, *states))
-        found = self._areas.get(plain(name)) or self._cities.get(plain(name))
-        return tuple(found or ())
+        zones = self._areas.get(plain(name)) or self._cities.get(plain(name))
+        return tuple(zones or ())
 
     def within(self, name: str, outer: Iterable[str]) -> Sequence[str]:
         """Return the zones that a name may mean within others: a state, or a whole country.
@@ -85,8 +85,8 @@ class PlaceNames:
         """
         part, keys = plain(name), tuple(outer)
         for names in (self._areas, self._cities):
-            known = names.get(part, {})
-            inner = [zone for zone in known if any(_lies_in(zone, key) for key in keys)]
+            names_there = names.get(part, {})
+            inner = [zone for zone in names_there if any(_lies_in(zone, key) for key in keys)]
             if inner:
                 return inner
         return ()
@@ -99,8 +99,8 @@ class PlaceNames:
 def short_key(zone: str) -> str | None:
     """Return the last part of a zone's key where it is a name of its own: SE3 of SE-SE3."""
     last = zone.rpartition("-")[2]
-    known = "-" in zone and len(last) >= LEAST_LETTERS and any(map(str.isdigit, last))
-    return last if known else None
+    is_key = "-" in zone and len(last) >= LEAST_LETTERS and any(map(str.isdigit, last))
+    return last if is_key else None
 
 
 def _lies_in(zone: str, outer: str) -> bool:

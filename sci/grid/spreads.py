@@ -132,13 +132,13 @@ def spread_around(zone: str, hours: float, start: datetime) -> Ends:
     around, day = _shapes()[zone].around, _interpolated(zone, _DAY_H, 1)
     share = (math.log(max(hours, 1.0)) / math.log(_DAY_H)) ** 3
     weights = [(hour.hour, part) for hour, part in _hours(start, hours)]
-    found = []
+    rows = []
     for end in (0, 1):
         of_hours = sum(around[hour][end] * part for hour, part in weights)
         mean = sum(ends[end] for ends in around) / len(around)
         narrower = math.log(day[end]) / math.log(mean) if mean != 1 else 1.0
-        found.append(of_hours ** (1 + share * (narrower - 1)))
-    return found[0], found[1]
+        rows.append(of_hours ** (1 + share * (narrower - 1)))
+    return rows[0], rows[1]
 
 
 def usual_over(zone: str | None, hours: float, start: datetime) -> float | None:
@@ -166,11 +166,11 @@ def _hours(start: datetime, hours: float) -> list[tuple[datetime, float]]:
 
 
 def _interpolated(zone: str | None, hours: float, column: int) -> Ends:
-    found = _table().get(zone or OTHER) or _table().get(OTHER)
-    if not found:
+    rows = _table().get(zone or OTHER) or _table().get(OTHER)
+    if not rows:
         return WITHOUT_DATA
-    before = found[0]
-    for after in found:
+    before = rows[0]
+    for after in rows:
         if hours <= after[0]:
             break
         before = after

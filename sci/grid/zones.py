@@ -245,8 +245,8 @@ class Zones:
         """
         outer = self.zone(country).zone
         own = self._of_code(f"{outer}-{name.strip().upper()}") if name.strip() else None
-        found = [own] if own else map(self._of_code, self._places.within(name, (outer,)))
-        return [row for row in found if row is not None]
+        codes = [own] if own else map(self._of_code, self._places.within(name, (outer,)))
+        return [row for row in codes if row is not None]
 
     def parts(self, country: str) -> Sequence[str]:
         """Return the keys of the zones within a country that have a value of their own."""
@@ -286,15 +286,15 @@ class Zones:
         names = self._places.close()
         near = {zone: zone for zone in (*self._names, *self._zones, *self._without)}
         country = code.split("-")[0]
-        found = [
+        close = [
             *(near[text] for text in near if len(code) > 3 and code in text),
             *(names[text] for text in names if len(name) > 3 and name in text),
             *(near[text] for text in get_close_matches(code, near, n=4)),
             *(names[text] for text in get_close_matches(name, names, n=4)),
             *(near[text] for text in (country,) if text in near),
         ]
-        found += _one_letter_off(code, self._countries) if not found else []
-        return list(dict.fromkeys(found))[:5]
+        close += _one_letter_off(code, self._countries) if not close else []
+        return list(dict.fromkeys(close))[:5]
 
 
 class AnnualValues(Protocol):
@@ -323,8 +323,8 @@ class AnnualIntensity:
         Raises LookupFailed for an unknown zone.
         """
         row = self._values.zone(zone) if zone else self._values.world()
-        known = zone is not None and not row.world_fallback
-        quality: Quality = "annual" if known else "world"
+        is_annual = zone is not None and not row.world_fallback
+        quality: Quality = "annual" if is_annual else "world"
         mean = row.over((end - start).total_seconds() / S_PER_HOUR, start)
         about = quality, row.signal, row.basis, row.source
         return (IntensityPoint(row.zone, start, end, mean, *about),)

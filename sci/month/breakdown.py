@@ -41,24 +41,24 @@ def breakdown(job: JobDoc) -> dict[Breakdown, dict[str, float]]:
     over E. `idle` are the shares of accelerators without work, and of those whose utilisation was
     `not seen`; with `time` the shares of all times in which accelerators had none.
     """
-    found: dict[Breakdown, dict[str, float]] = {}
+    sums: dict[Breakdown, dict[str, float]] = {}
     energy, pue = _by_class(job.devices, "energy_j"), job.method.pue.value
     joules = sum(energy.values())
     if joules > 0:
         by_class = {name: share / pue for name, share in shares(energy).items()}
-        found["operational"] = {**by_class, OVERHEAD: 1 - 1 / pue}
-        found["boundary"] = {
+        sums["operational"] = {**by_class, OVERHEAD: 1 - 1 / pue}
+        sums["boundary"] = {
             "accelerators": sum(energy.get(name, 0.0) for name in ACCELERATORS) / joules,
             "facility": pue,
         }
     embodied = _by_class(job.devices, "embodied_g")
     grams = sum(embodied.values())
     if grams > 0:
-        found["embodied"] = shares(embodied)
-    found["idle"] = _idle(job, joules, grams)
+        sums["embodied"] = shares(embodied)
+    sums["idle"] = _idle(job, joules, grams)
     for name, share in _idle_time(job, joules, grams).items():
-        found["idle"][f"time {name}"] = max(share, found["idle"].get(name, 0.0))
-    return found
+        sums["idle"][f"time {name}"] = max(share, sums["idle"].get(name, 0.0))
+    return sums
 
 
 def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
@@ -67,7 +67,7 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     Electricity of a class is as uncertain as its meters and the intensity, the overhead of the
     building as E, the intensity and what PUE is above 1. Inputs have the names that the terms have.
     """
-    found: dict[tuple[Component, str], Quantity] = {}
+    figures: dict[tuple[Component, str], Quantity] = {}
     grams = job.operational_g
     by_class: dict[str, list[Quantity]] = defaultdict(list)
     for device in job.devices:
@@ -84,17 +84,17 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
         for name, joules in (*sums.items(), (OVERHEAD, whole)):
             if joules is None or joules.value <= 0:
                 continue
-            found["operational", name] = joules.times(intensity, "gCO2e").scaled(per_joule)
-        found["operational", OVERHEAD] = found["operational", OVERHEAD].times(over, "gCO2e")
-    made: dict[str, list[Quantity]] = defaultdict(list)
+            figures["operational", name] = joules.times(intensity, "gCO2e").scaled(per_joule)
+        figures["operational", OVERHEAD] = figures["operational", OVERHEAD].times(over, "gCO2e")
+    parts_of: dict[str, list[Quantity]] = defaultdict(list)
     for device in job.devices:
         if device.embodied_g:
-            made[device.device_class].append(device.embodied_g)
-    for name, parts in made.items():
-        known = total(parts)
-        if known is not None and known.value > 0:
-            found["embodied", name] = known
-    return found
+            parts_of[device.device_class].append(device.embodied_g)
+    for name, parts in parts_of.items():
+        summed = total(parts)
+        if summed is not None and summed.value > 0:
+            figures["embodied", name] = summed
+    return figures
 
 
 def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
@@ -109,8 +109,8 @@ def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
 
 def hardware_of(job: JobDoc) -> str:
     """Return the accelerators of a job by catalog id, else by name; several kinds joined by "+"."""
-    found = {d.hardware or d.name for d in job.devices if d.device_class in ACCELERATORS}
-    return " + ".join(sorted(found)) or NO_ACCELERATOR
+    names = {d.hardware or d.name for d in job.devices if d.device_class in ACCELERATORS}
+    return " + ".join(sorted(names)) or NO_ACCELERATOR
 
 
 def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
@@ -118,14 +118,14 @@ def _idle(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
     busy = [(device, device.mean_utilisation) for device in accelerators]
     idle = [device for device, share in busy if share is not None and share < IDLE_BELOW]
     unseen = [device for device, share in busy if share is None]
-    found = {}
+    joules_of = {}
     if joules > 0 and idle:
-        found["energy"] = found["operational"] = _summed(idle, "energy_j") / joules
+        joules_of["energy"] = joules_of["operational"] = _summed(idle, "energy_j") / joules
     if joules > 0 and unseen:
-        found["not seen"] = _summed(unseen, "energy_j") / joules
+        joules_of["not seen"] = _summed(unseen, "energy_j") / joules
     if grams > 0 and idle:
-        found["embodied"] = _summed(idle, "embodied_g") / grams
-    return found
+        joules_of["embodied"] = _summed(idle, "embodied_g") / grams
+    return joules_of
 
 
 def _idle_time(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
@@ -142,12 +142,12 @@ def _idle_time(job: JobDoc, joules: float, grams: float) -> dict[str, float]:
         idle_j += sum(point.energy_j for point in idle)
         if idle:
             embodied += of_class.get(name, 0.0) * _length_s(idle) / _length_s(points)
-    found = {}
+    seconds_of = {}
     if joules > 0 and idle_j > 0:
-        found["operational"] = min(1.0, idle_j / joules)
+        seconds_of["operational"] = min(1.0, idle_j / joules)
     if grams > 0 and embodied > 0:
-        found["embodied"] = embodied / grams
-    return found
+        seconds_of["embodied"] = embodied / grams
+    return seconds_of
 
 
 def _length_s(points: Iterable[SeriesPoint]) -> float:
@@ -158,11 +158,11 @@ def _length_s(points: Iterable[SeriesPoint]) -> float:
 def _by_class(
     devices: Iterable[DeviceDoc], term: Literal["energy_j", "embodied_g"]
 ) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
+    joules: dict[str, float] = defaultdict(float)
     for device in devices:
         if getattr(device, term):
-            found[device.device_class] += _summed([device], term)
-    return found
+            joules[device.device_class] += _summed([device], term)
+    return joules
 
 
 def _summed(devices: Iterable[DeviceDoc], term: Literal["energy_j", "embodied_g"]) -> float:

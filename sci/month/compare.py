@@ -153,19 +153,19 @@ def verdict(ratio: Quantity) -> str:
 
 def _differences(before: JobDoc, after: JobDoc) -> list[str]:
     one, other = before.method, after.method
-    found = [text for name, text in SAME.items() if getattr(one, name) != getattr(other, name)]
+    texts = [text for name, text in SAME.items() if getattr(one, name) != getattr(other, name)]
     for name in ("boundary_included", "boundary_excluded"):
         if set(getattr(one, name)) != set(getattr(other, name)):
-            found.append("the boundary")
+            texts.append("the boundary")
     if one.lifetime_years.value != other.lifetime_years.value:
-        found.append("the expected lifetime")
+        texts.append("the expected lifetime")
     if {_factor(row) for row in one.conversions} != {_factor(r) for r in other.conversions}:
-        found.append("the factors that convert units")
+        texts.append("the factors that convert units")
     if is_synthetic(before) != is_synthetic(after):
-        found.append("the meters (one is synthetic)")
+        texts.append("the meters (one is synthetic)")
     if one.pue.kind != other.pue.kind:
-        found.append("the way PUE is known")
-    return list(dict.fromkeys(found))
+        texts.append("the way PUE is known")
+    return list(dict.fromkeys(texts))
 
 
 def is_synthetic(document: JobDoc) -> bool:

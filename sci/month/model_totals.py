@@ -84,15 +84,15 @@ def totals_of_runs(
 
 
 def _part(name: str, runs: Sequence[RunHead], summing: Summing) -> ModelPartDoc:
-    known = [] if _methods(runs, summing) else [job for job in runs if job.total_g is not None]
-    sums = summing.terms(known)
+    scored = [] if _methods(runs, summing) else [job for job in runs if job.total_g is not None]
+    sums = summing.terms(scored)
     by_kind: dict[str, list[RunHead]] = defaultdict(list)
-    for job in known:
+    for job in scored:
         by_kind[job.kind].append(job)
     return ModelPartDoc(
         persona=name,
         jobs=len(runs),
-        jobs_unknown=len(runs) - len(known),
+        jobs_unknown=len(runs) - len(scored),
         states=dict(Counter(job.state for job in runs)),
         energy_kwh=bare(sums.energy_kwh),
         operational_g=bare(sums.operational_g),
@@ -102,7 +102,7 @@ def _part(name: str, runs: Sequence[RunHead], summing: Summing) -> ModelPartDoc:
             kind: bare((sums if len(by_kind) == 1 else summing.terms(members)).total_g)
             for kind, members in sorted(by_kind.items())
         },
-        sci=_scores(name, known, sums.total_g),
+        sci=_scores(name, scored, sums.total_g),
         conformance=worst_status(job.conformance for job in runs),
     )
 
@@ -123,52 +123,52 @@ def _scores(name: str, known: Sequence[RunHead], emitted: Quantity | None) -> li
 
 def _sizes(runs: Iterable[RunHead]) -> set[float]:
     """Return parameters that the runs say the model has: by tag, or counted in billions."""
-    found = {_number(job.tags.get(PARAMETERS)) for job in runs}
+    sizes = {_number(job.tags.get(PARAMETERS)) for job in runs}
     for job in runs:
         for row in job.sci:
             if named_unit(row.unit, job.kind) == BILLION_PARAMETERS:
-                found.add(row.count * PER_BILLION)
-    return {size for size in found if size is not None}
+                sizes.add(row.count * PER_BILLION)
+    return {size for size in sizes if size is not None}
 
 
 def _missing(runs: Sequence[RunHead], summing: Summing, unscored: int, excluded: int) -> list[str]:
     """Return why the sums may not be the whole of the model; empty where no reason is known."""
-    found = []
+    gaps = []
     if unscored:
-        found.append(f"runs without a score yet, or not ended: {unscored}")
+        gaps.append(f"runs without a score yet, or not ended: {unscored}")
     if excluded:
-        found.append(f"runs left out by a person, in no sum: {excluded}")
+        gaps.append(f"runs left out by a person, in no sum: {excluded}")
     unknown = sum(job.total_g is None for job in runs)
     if unknown:
-        found.append(f"runs with a term that is not known, in no sum: {unknown}")
-    found += _methods(runs, summing)
+        gaps.append(f"runs with a term that is not known, in no sum: {unknown}")
+    gaps += _methods(runs, summing)
     sizes = _sizes(job for job in runs if persona(job.kind) == PROVIDER)
     if len(sizes) > 1:
-        said = ", ".join(f"{size:g}" for size in sorted(sizes))
-        found.append(f"the runs disagree on the model's parameters: {said}")
-    return found + _sweeps(runs)
+        texts = ", ".join(f"{size:g}" for size in sorted(sizes))
+        gaps.append(f"the runs disagree on the model's parameters: {texts}")
+    return gaps + _sweeps(runs)
 
 
 def _methods(runs: Iterable[RunHead], summing: Summing) -> list[str]:
     ways = {summing.method(job) for job in runs if job.total_g is not None}
     if len(ways) < 2:
         return []
-    said = " and ".join(sorted(f"{signal} {basis}" for signal, basis in ways))
-    return [f"runs are scored with {said} intensity, which cannot be summed"]
+    texts = " and ".join(sorted(f"{signal} {basis}" for signal, basis in ways))
+    return [f"runs are scored with {texts} intensity, which cannot be summed"]
 
 
 def _sweeps(runs: Iterable[RunHead]) -> list[str]:
     sizes: dict[str, float] = defaultdict(float)
-    known: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for job in runs:
         name = job.tags.get(SWEEP)
         if name:
-            known[name] += 1
+            counted[name] += 1
             sizes[name] = max(sizes[name], _number(job.tags.get(SWEEP_RUNS)) or 0.0)
     return [
-        f"sweep {name}: {known[name]} of {all_digits(size)} runs are known"
+        f"sweep {name}: {counted[name]} of {all_digits(size)} runs are known"
         for name, size in sorted(sizes.items())
-        if known[name] < size
+        if counted[name] < size
     ]
 
 

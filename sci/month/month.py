@@ -50,10 +50,12 @@ class Pending:
     def energy_kwh(self) -> Quantity | None:
         """Return its energy [kWh] so far; None where nothing was read."""
         by_kind = {kind: self.joules[kind] for kind in KINDS if kind in self.joules}
-        found = total(energy(joules, kind, "intervals so far") for kind, joules in by_kind.items())
-        if found is None:
+        figures = total(
+            energy(joules, kind, "intervals so far") for kind, joules in by_kind.items()
+        )
+        if figures is None:
             return None
-        return found.of_kind(kind_of_sum(by_kind)).scaled(1 / J_PER_KWH, "kWh")
+        return figures.of_kind(kind_of_sum(by_kind)).scaled(1 / J_PER_KWH, "kWh")
 
 
 def previous_month(month: str) -> str:
@@ -105,28 +107,28 @@ class Part:
         inputs' effects fitted to it, so that a part of the job is as certain as its days are. Its
         kind is theirs too: of energy the one that nine tenths of it reach, else the weakest.
         """
-        known: list[Quantity] = [
+        figures: list[Quantity] = [
             of_day for of_day in (getattr(day, term) for day in self.days) if of_day is not None
         ]
         whole: Quantity | None = getattr(self.job, term)
-        if not known or whole is None or whole.value <= 0:
-            return total_known(known)
+        if not figures or whole is None or whole.value <= 0:
+            return total_known(figures)
         if len(self.days) == len(self.job.days) or not whole.relative:
-            return whole.scaled(fsum(of_day.value for of_day in known) / whole.value)
+            return whole.scaled(fsum(of_day.value for of_day in figures) / whole.value)
         values: dict[tuple[float, float] | None, list[float]] = defaultdict(list)
         kinds: dict[Kind, float] = defaultdict(float)
-        for of_day in known:
+        for of_day in figures:
             values[_own_range(of_day, whole)].append(of_day.value)
             if of_day.value > 0:
                 kinds[of_day.kind] += of_day.value
-        found = total(
+        summed = total(
             (whole.fitted(*ends) if ends else whole).scaled(fsum(of_ends) / whole.value)
             for ends, of_ends in values.items()
         )
-        if found is None or not kinds:
-            return found
+        if summed is None or not kinds:
+            return summed
         kind = kind_of_sum(kinds) if term == "energy_kwh" else weakest(kinds)
-        return found.of_kind(kind)
+        return summed.of_kind(kind)
 
 
 def _own_range(of_day: Quantity, whole: Quantity) -> tuple[float, float] | None:
@@ -161,8 +163,8 @@ def excluded_row(job: JobHead) -> ExcludedDoc:
 
 def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
     """Return jobs without a score: how many, their energy, and those with the most by name."""
-    known = [(job, job.energy_kwh) for job in jobs]
-    known.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
+    energies = [(job, job.energy_kwh) for job in jobs]
+    energies.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
     named: list[PendingJobRow] = [
         PendingJobRow(
             job_id=job.job_id,
@@ -170,9 +172,9 @@ def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
             project=job.project,
             energy_kwh=bare(energy_kwh),
         )
-        for job, energy_kwh in known[:NAMED_MOST]
+        for job, energy_kwh in energies[:NAMED_MOST]
     ]
-    whole = total(energy_kwh for _, energy_kwh in known if energy_kwh)
+    whole = total(energy_kwh for _, energy_kwh in energies if energy_kwh)
     amounts = {kind: fsum(job.joules.get(kind, 0.0) for job in jobs) for kind in KINDS}
     if whole and sum(amounts.values()) > 0:
         whole = whole.of_kind(kind_of_sum(amounts))

@@ -135,14 +135,14 @@ def _require_distinct(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> None
 
 def _earlier(like: JobDoc, history: Sequence[JobDoc], unit: str) -> list[Side]:
     """Return the earlier runs that can be compared with a run, in its unit."""
-    found = []
+    earlier = []
     for document in history:
         try:
             require_comparable(like, document)
-            found.append(side_of(document, unit))
+            earlier.append(side_of(document, unit))
         except ScoreError:
             continue
-    return found
+    return earlier
 
 
 def repetition(

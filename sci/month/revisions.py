@@ -183,10 +183,10 @@ def _rounded(value: float) -> float:
 
 
 def _by_name(document: JobDoc) -> dict[str, list[_Figure]]:
-    found: dict[str, list[_Figure]] = defaultdict(list)
+    figures: dict[str, list[_Figure]] = defaultdict(list)
     for row in document.method.inputs:
-        found[row.name] += row.count * [_Figure(row.figure)]
-    return found
+        figures[row.name] += row.count * [_Figure(row.figure)]
+    return figures
 
 
 def _different(what: str, before: str | None, after: str | None) -> Iterator[_Changed]:

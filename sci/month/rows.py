@@ -245,8 +245,8 @@ def _kinds(job: JobDoc, part: Part) -> dict[str, float]:
     A part of a job that is of another kind than the whole, such as its measured first day, is of
     its own.
     """
-    energy, known = part.sums.energy_kwh, job.data_quality.energy
-    fractions: dict[str, float] = {kind: known.get(kind, 0.0) for kind in KINDS}
+    energy, shares = part.sums.energy_kwh, job.data_quality.energy
+    fractions: dict[str, float] = {kind: shares.get(kind, 0.0) for kind in KINDS}
     if energy is None or not sum(fractions.values()) > 0:
         return fractions
     if energy.kind == kind_of_sum({kind: fractions[kind] for kind in KINDS}):
@@ -311,8 +311,10 @@ def _factors(job: JobDoc, part: Part) -> list[Row]:
     whole_kwh = sum(kwh for _, kwh in used)
     whole_g = sum(kwh * row.g_per_kwh for row, kwh in used)
     intensity, pue = job.method.intensity_g_per_kwh, job.method.pue
-    known = intensity.value > 0
-    low, high = (end / intensity.value if known else 1.0 for end in (intensity.low, intensity.high))
+    positive = intensity.value > 0
+    low, high = (
+        end / intensity.value if positive else 1.0 for end in (intensity.low, intensity.high)
+    )
     rows: dict[tuple[str, ...], Row] = {}
     for of, kwh in used:
         key = (of.zone, of.quality, of.series, of.source)

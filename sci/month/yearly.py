@@ -97,8 +97,8 @@ def months_of_year(year: str) -> list[str]:
 
 def added(figures: Sequence[Quantity | None]) -> Quantity | None:
     """Return the sum of the known figures of months, which err alike; None where none is known."""
-    known = [figure for figure in figures if figure is not None]
-    return bare(total(figure.as_input(MONTHS) for figure in known))
+    summed = [figure for figure in figures if figure is not None]
+    return bare(total(figure.as_input(MONTHS) for figure in summed))
 
 
 def year_totals(months: Sequence[MonthDoc]) -> TermsDoc:
@@ -184,8 +184,8 @@ def _budgets(months: Sequence[MonthDoc]) -> list[BudgetUse]:
 
 def _budget(project: str, rows: Sequence[BudgetUse]) -> BudgetUse:
     limit_kg = sum(row.limit_kg for row in rows)
-    known = all(row.spent_kg for row in rows)
-    spent_kg = added([row.spent_kg for row in rows]) if known else None
+    complete = all(row.spent_kg for row in rows)
+    spent_kg = added([row.spent_kg for row in rows]) if complete else None
     share = spent_kg.value / limit_kg if spent_kg else None
     status: BudgetStatus = "within" if share is not None and share < 1 else "spent"
     return BudgetUse(

@@ -74,18 +74,18 @@ class Forecaster:
         if len(logs) < FIT_DAYS * DAY_H:
             return cls(None, None, _profile_errors(logs, issues))
         inputs, shape = _inputs(logs, issues, hours.first)
-        wanted = logs[issues[:, None] + np.arange(HORIZON_H)] - _repeated(shape)
+        targets = logs[issues[:, None] + np.arange(HORIZON_H)] - _repeated(shape)
         scale = np.stack([inputs[:, 1:].mean(0), inputs[:, 1:].std(0) + 1e-9])
         inputs[:, 1:] = (inputs[:, 1:] - scale[0]) / scale[1]
-        products = inputs.T @ inputs, inputs.T @ wanted
+        products = inputs.T @ inputs, inputs.T @ targets
         # Quantiles of errors that the fit has not seen: each fold is predicted by the others.
-        missed = np.empty_like(wanted)
+        missed = np.empty_like(targets)
         for fold in np.array_split(np.arange(len(issues)), _FOLDS):
             # Hours within the horizon of the fold are in its outcomes too.
             near = slice(max(0, fold[0] - HORIZON_H), fold[-1] + HORIZON_H)
-            own = inputs[near].T @ inputs[near], inputs[near].T @ wanted[near]
+            own = inputs[near].T @ inputs[near], inputs[near].T @ targets[near]
             weights = _solve(products[0] - own[0], products[1] - own[1])
-            missed[fold] = wanted[fold] - inputs[fold] @ weights
+            missed[fold] = targets[fold] - inputs[fold] @ weights
         return cls(_solve(*products), scale, np.quantile(missed, (0.1, 0.9), axis=0))
 
     def predict(self, history: Hours, hours: int = HORIZON_H) -> Forecast:
@@ -112,10 +112,10 @@ class Forecaster:
         if issues[0] < SHAPE_DAYS * DAY_H:
             return 1.0
         at = issues[:, None] + np.arange(_JUDGED_H)
-        known = at < count
+        in_range = at < count
         came = np.log(filled.values)[np.minimum(at, count - 1)]
-        missed = (came - self.predict_logs(filled, issues)[:, :_JUDGED_H])[known]
-        low, high = (np.broadcast_to(ends[:_JUDGED_H], at.shape)[known] for ends in self.errors)
+        missed = (came - self.predict_logs(filled, issues)[:, :_JUDGED_H])[in_range]
+        low, high = (np.broadcast_to(ends[:_JUDGED_H], at.shape)[in_range] for ends in self.errors)
         wide = np.where(
             missed > 0, missed / np.maximum(high, _TINY), missed / np.minimum(low, -_TINY)
         )
@@ -131,8 +131,8 @@ class Forecaster:
             return _repeated(_shape(logs, issues))
         inputs, shape = _inputs(logs, issues, filled.first)
         inputs[:, 1:] = (inputs[:, 1:] - self._scale[0]) / self._scale[1]
-        found: Floats = _repeated(shape) + inputs @ self._weights
-        return found
+        predicted: Floats = _repeated(shape) + inputs @ self._weights
+        return predicted
 
 
 _FITTED: OrderedDict[bytes, Forecaster] = OrderedDict()
@@ -166,13 +166,13 @@ def _shape(logs: Floats, issues: Positions, days: int = SHAPE_DAYS) -> Floats:
     # The sum of each hour of the day over the days before it.
     sums = np.concatenate([np.zeros((1, DAY_H)), by_day.cumsum(0)]).ravel()
     after = issues[:, None] + np.arange(DAY_H)
-    found: Floats = (sums[after] - sums[after - days * DAY_H]) / days
-    return found
+    mean: Floats = (sums[after] - sums[after - days * DAY_H]) / days
+    return mean
 
 
 def _repeated(shape: Floats) -> Floats:
-    found: Floats = np.tile(shape, (1, HORIZON_H // DAY_H))
-    return found
+    repeated: Floats = np.tile(shape, (1, HORIZON_H // DAY_H))
+    return repeated
 
 
 def _inputs(logs: Floats, issues: Positions, first: int) -> tuple[Floats, Floats]:
@@ -196,5 +196,5 @@ def _profile_errors(logs: Floats, issues: Positions) -> Floats:
         spread = np.quantile(logs - logs.mean(), (0.1, 0.9))
         return np.tile(spread[:, None], (1, HORIZON_H))
     missed = logs[issues[:, None] + np.arange(HORIZON_H)] - _repeated(_shape(logs, issues))
-    found: Floats = np.quantile(missed, (0.1, 0.9), axis=0)
-    return found
+    ends: Floats = np.quantile(missed, (0.1, 0.9), axis=0)
+    return ends

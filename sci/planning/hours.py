@@ -44,10 +44,10 @@ class Hours:
         day nothing is left.
         """
         values = self.values.copy()
-        known = np.flatnonzero(np.isfinite(values))
-        if not len(known):
+        finite = np.flatnonzero(np.isfinite(values))
+        if not len(finite):
             return Hours(self.first, values[:0])
-        start = int(known[0])
+        start = int(finite[0])
         values = np.maximum(values[start:], LEAST)
         for hour in np.flatnonzero(~np.isfinite(values)):
             values[hour] = values[hour - DAY_H] if hour >= DAY_H else values[hour - 1]

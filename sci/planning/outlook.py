@@ -137,12 +137,12 @@ def _own(zone: str, history: Hours, source: str, first: int) -> Outlook | None:
     forecaster = None if past.after < first - OLD_H else fitted(past)
     if forecaster is None:
         return None
-    found = forecaster.predict(past)
-    kind = "ridge regression" if found.method == "forecast" else "mean by hour of the day"
+    predicted = forecaster.predict(past)
+    kind = "ridge regression" if predicted.method == "forecast" else "mean by hour of the day"
     text = f"forecast for {zone} from {len(past.values) // DAY_H} days of {source}: {kind}"
-    edges = np.arange(found.first, found.first + len(found.mean) + 1, dtype=float)
-    segments = (Segment(float(found.first), found.method, text),)
-    return Outlook(zone, Grid(edges, found.mean), found.low, found.high, segments)
+    edges = np.arange(predicted.first, predicted.first + len(predicted.mean) + 1, dtype=float)
+    segments = (Segment(float(predicted.first), predicted.method, text),)
+    return Outlook(zone, Grid(edges, predicted.mean), predicted.low, predicted.high, segments)
 
 
 def _provided(zone: str, published: Published, own: Outlook | None, first: int) -> Outlook | None:
@@ -191,8 +191,8 @@ def _usual(
     last = max(hour_of(now + timedelta(hours=hours)), min(hour_of(until), first + WEEK_H)) + 1
     edges = np.arange(first, last + 1, dtype=float)
     shape = np.array([day.at(moment_of(hour)) for hour in edges[:-1]])
-    known = annual.zone in traced_zones()
-    low, high = spread_around(annual.zone, hours, now) if known else spread_over(None, hours)
+    has_traces = annual.zone in traced_zones()
+    low, high = spread_around(annual.zone, hours, now) if has_traces else spread_over(None, hours)
     values = annual.intensity.value * shape
     segments = (
         Segment(float(first), "usual-hours", f"{annual.intensity.source}; {day.source(now)}"),

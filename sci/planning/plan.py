@@ -181,11 +181,11 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
     home, job = request.zone or request.zones[0], _job(request, now)
     allowed = list(dict.fromkeys(request.zones or (home,)))
     names = dict.fromkeys((home, *allowed))
-    known = {
+    outlooks = {
         name: zones[name].outlook(now, moment_of(job.deadline), job.profile.hours) for name in names
     }
     at_once_until = job.earliest + job.profile.hours
-    expected = {name: _reaching(found, at_once_until) for name, found in known.items()}
+    expected = {name: _reaching(found, at_once_until) for name, found in outlooks.items()}
     here = expected[home]
     at_once = _intensity(here, job, job.at_once)
     choices = [
@@ -219,7 +219,7 @@ def make_plan(request: PlanRequest, zones: Mapping[str, ZoneData], now: datetime
         method=chosen.found.at(chosen.slots[0][0]).method,
         places=[_place(job, choice) for choice in choices],
         surer=[IMPORT] if chosen.found.method in ("usual-hours", "annual") else [],
-        notices=notices + _horizon(job, known[chosen.zone]),
+        notices=notices + _horizon(job, outlooks[chosen.zone]),
     )
 
 

@@ -31,8 +31,8 @@ class Grid:
     def integral(self, times: Floats) -> Floats:
         """Return intensity integrated from the first edge to each time [gCO2e/kWh x h]."""
         sums = np.concatenate([[0.0], np.cumsum(self.values * np.diff(self.edges))])
-        found: Floats = np.interp(times, self.edges, sums)
-        return found
+        integral: Floats = np.interp(times, self.edges, sums)
+        return integral
 
     def with_values(self, values: Floats) -> Grid:
         """Return the same steps with other intensities."""
@@ -41,8 +41,8 @@ class Grid:
     def at(self, times: Floats) -> Floats:
         """Return intensity at each time [gCO2e/kWh]."""
         step = np.searchsorted(self.edges, times, side="right") - 1
-        found: Floats = self.values[np.clip(step, 0, len(self.values) - 1)]
-        return found
+        values: Floats = self.values[np.clip(step, 0, len(self.values) - 1)]
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def means(grid: Grid, profile: Profile, starts: Floats) -> Floats:
         profile.edges[:-1], profile.edges[1:], profile.power, strict=True
     ):
         sums += power * (grid.integral(starts + right) - grid.integral(starts + left))
-    found: Floats = sums / profile.hours
-    return found
+    mean: Floats = sums / profile.hours
+    return mean
 
 
 def cost(
@@ -128,10 +128,10 @@ def best_window(
     candidates = np.concatenate([[earliest, latest], *(grid.edges - edge for edge in edges)])
     starts = np.unique(candidates[(candidates >= earliest) & (candidates <= max(latest, earliest))])
     waited = grid.integral(starts) - grid.integral(np.array([earliest]))
-    found = means(grid, profile, starts) + idle * waited / profile.hours
+    costs = means(grid, profile, starts) + idle * waited / profile.hours
     # The first of equals: rounding is no reason to wait.
     least = EQUAL if seed else 1 + TOLERANCE_H
-    equal = np.flatnonzero(found <= least * found.min())
+    equal = np.flatnonzero(costs <= least * costs.min())
     if seed is None:
         return float(starts[equal[0]])
     return float(starts[equal[crc32(seed.encode()) % len(equal)]])

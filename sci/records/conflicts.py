@@ -29,11 +29,11 @@ def deduplicate(records: Iterable[AnyRecord]) -> tuple[list[AnyRecord], list[Not
     others: dict[tuple[object, ...], list[AnyRecord]] = defaultdict(list)
     for record in records:
         key = _identity(record)
-        known = counting.setdefault(key, record)
-        if known is record or known == record:
+        existing = counting.setdefault(key, record)
+        if existing is record or existing == record:
             continue
-        if _preference(known) < _preference(record):
-            counting[key], record = record, known
+        if _preference(existing) < _preference(record):
+            counting[key], record = record, existing
         if record not in others[key]:
             others[key].append(record)
     pairs = [

@@ -35,18 +35,18 @@ def parts_taken(jobs: Iterable[Iterable[Elsewhere]], share: float = 1.0) -> tupl
     edges: list[tuple[datetime, float]] = []
     for spans in jobs:
         edges += ((at, sign * part) for s, e, part in spans for at, sign in ((s, 1), (e, -1)))
-    found: list[Elsewhere] = []
+    taken_spans: list[Elsewhere] = []
     held, since = 0.0, None
     for at, change in sorted(edges):
         taken = 1.0 - min(1.0, max(0.0, 1.0 - held) / share)
         if since is not None and taken > 1e-9 and since < at:
-            last = found[-1] if found else None
+            last = taken_spans[-1] if taken_spans else None
             if last and (last.end, last.part) == (since, taken):
-                found[-1] = Elsewhere(last.start, at, taken)
+                taken_spans[-1] = Elsewhere(last.start, at, taken)
             else:
-                found.append(Elsewhere(since, at, taken))
+                taken_spans.append(Elsewhere(since, at, taken))
         held, since = round(held + change, 12), at
-    return tuple(found)
+    return tuple(taken_spans)
 
 
 def without(
@@ -56,11 +56,11 @@ def without(
 
     An interval that is partly elsewhere is cut, in proportion to time, and so estimated.
     """
-    kept: list[IntervalRecord] = []
+    intervals_here: list[IntervalRecord] = []
     for interval in intervals:
-        kept += _pieces(interval, taken)
-    before_j, left_j = (sum(i.energy_j for i in of) for of in (intervals, kept))
-    return tuple(kept), before_j - left_j
+        intervals_here += _pieces(interval, taken)
+    before_j, left_j = (sum(i.energy_j for i in of) for of in (intervals, intervals_here))
+    return tuple(intervals_here), before_j - left_j
 
 
 def _pieces(interval: IntervalRecord, taken: Sequence[Elsewhere]) -> Iterator[IntervalRecord]:

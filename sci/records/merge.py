@@ -122,8 +122,8 @@ class MergedJob:
 
     def reserved(self, nodes: Sequence[str]) -> tuple[Span, ...]:
         """Return when any of `nodes` was reserved; the job's whole length for unknown ones."""
-        known = [self._by_name[name] for name in nodes if name in self._by_name]
-        spans = [span for node in known for span in node.reserved]
+        nodes_here = [self._by_name[name] for name in nodes if name in self._by_name]
+        spans = [span for node in nodes_here for span in node.reserved]
         return union(spans or [(self.started_at, self.ended_at or self.last_seen)])
 
     def reserved_s(self, nodes: Sequence[str]) -> float:
@@ -222,7 +222,7 @@ def _without_integrated_hosts(
     intervals = [record for record in records if isinstance(record, IntervalRecord)]
     spans = _spans(i for i in intervals if (i.node, i.device_id) in modules)
     hosts = {device.device_id for device in devices if device.device_class in HOST_CLASSES}
-    kept: list[AnyRecord] = []
+    result: list[AnyRecord] = []
     held: list[float] = []
     for record in records:
         if (
@@ -231,13 +231,13 @@ def _without_integrated_hosts(
             or record.end <= spans[record.node][0]
             or record.start >= spans[record.node][1]
         ):
-            kept.append(record)
+            result.append(record)
         else:
             held.append(record.energy_j)
-    left = {record.device_id for record in kept if isinstance(record, IntervalRecord)}
-    gone = {d.device_id for d in devices if d.node in spans and d.device_id in hosts - left}
-    kept = [r for r in kept if not (isinstance(r, DeviceRecord) and r.device_id in gone)]
-    return kept, held
+    measured = {record.device_id for record in result if isinstance(record, IntervalRecord)}
+    gone = {d.device_id for d in devices if d.node in spans and d.device_id in hosts - measured}
+    result = [r for r in result if not (isinstance(r, DeviceRecord) and r.device_id in gone)]
+    return result, held
 
 
 def _spans(intervals: Iterable[IntervalRecord]) -> dict[str, tuple[datetime, datetime]]:
@@ -282,7 +282,7 @@ def _with_spans(
     """Return the counts in order of time, each over the span since its counter's one before it."""
     began = {(job.node, job.writer): job.started_at for job in reversed(jobs)}
     last: dict[tuple[object, ...], tuple[datetime, datetime]] = {}
-    found = []
+    result = []
     for count in counts:
         counted_by = count.node, count.counter or count.writer.removesuffix("-count")
         writer = count.writer.removesuffix(OPEN).removesuffix("-count")
@@ -291,8 +291,8 @@ def _with_spans(
         if count.at > at:
             since, at = at, count.at
         last[counted_by, count.unit] = since, at
-        found.append(msgspec.structs.replace(count, since=since))
-    return tuple(found)
+        result.append(msgspec.structs.replace(count, since=since))
+    return tuple(result)
 
 
 def _head(jobs: Sequence[JobRecord]) -> JobRecord:
@@ -304,16 +304,16 @@ def _head(jobs: Sequence[JobRecord]) -> JobRecord:
     names = ("zone", "region", "pue", "model_id", "framework", "precision")
     filled = {name: _first_known((first, *others), name) for name in names}
     for name, usual in UNDECLARED.items():
-        said = (value for job in (first, *others) if (value := getattr(job, name)) != usual)
-        filled[name] = next(said, usual)
+        stated = (value for job in (first, *others) if (value := getattr(job, name)) != usual)
+        filled[name] = next(stated, usual)
     return msgspec.structs.replace(first, tags=tags, versions=versions, **filled)
 
 
 def project_of(jobs: Iterable[JobRecord]) -> str:
     """Return the project that a job of these records has: the first one named, or the usual."""
     usual = UNDECLARED["project"]
-    said = (job.project for job in sorted(jobs, key=_job_key) if job.project != usual)
-    return next(said, usual)
+    named = (job.project for job in sorted(jobs, key=_job_key) if job.project != usual)
+    return next(named, usual)
 
 
 def _first_known(jobs: Sequence[JobRecord], name: str) -> Any:
@@ -325,12 +325,12 @@ def _places(jobs: Sequence[JobRecord]) -> tuple[NodePlace, ...]:
     by_node: dict[str, list[JobRecord]] = defaultdict(list)
     for job in sorted(jobs, key=_job_key):
         by_node[job.node].append(job)
-    found = []
+    places = []
     for node, own in sorted(by_node.items()):
         zone, region, pue = (_first_known(own, name) for name in ("zone", "region", "pue"))
         place = NodePlace(node, zone, region, pue)
-        found.append(replace(place, others=_other_places(own, place)))
-    return tuple(place for place in found if place.zone or place.region or place.pue)
+        places.append(replace(place, others=_other_places(own, place)))
+    return tuple(place for place in places if place.zone or place.region or place.pue)
 
 
 def _other_places(own: Sequence[JobRecord], place: NodePlace) -> tuple[tuple[str, str], ...]:
@@ -358,17 +358,17 @@ def _devices(
         if isinstance(record, IntervalRecord):
             spans[key].append(record)
         else:
-            known = described.get(key, record)
-            described[key] = max(known, record, key=lambda d: _device_key(d, opened))
+            latest = described.get(key, record)
+            described[key] = max(latest, record, key=lambda d: _device_key(d, opened))
     merged: list[MergedDevice] = []
     again: list[float] = []
     repeated: list[float] = []
     for key in sorted(nodes):
-        kept = _without_overlap(spans[key], again, repeated)
-        device = described.get(key) or _undescribed(kept[0])
+        intervals = _without_overlap(spans[key], again, repeated)
+        device = described.get(key) or _undescribed(intervals[0])
         if device.released:
             continue
-        merged.append(MergedDevice(device, kept, tuple(sorted(nodes[key]))))
+        merged.append(MergedDevice(device, intervals, tuple(sorted(nodes[key]))))
     return tuple(merged), again, repeated
 
 
@@ -376,13 +376,13 @@ def _counted_here(
     devices: Iterable[MergedDevice],
 ) -> tuple[tuple[MergedDevice, ...], list[float]]:
     """Return the devices of a lesser reporter with what counts here, and what does not [J]."""
-    found: list[MergedDevice] = []
+    result: list[MergedDevice] = []
     left_out: list[float] = []
     for device in devices:
-        kept, removed_j = elsewhere.without(device.intervals, device.record.elsewhere)
-        found.append(replace(device, intervals=kept))
+        counted, removed_j = elsewhere.without(device.intervals, device.record.elsewhere)
+        result.append(replace(device, intervals=counted))
         left_out += [removed_j] if device.record.elsewhere else []
-    return tuple(found), left_out
+    return tuple(result), left_out
 
 
 def is_unique(device_id: str) -> bool:
@@ -420,23 +420,23 @@ def _without_overlap(
 
     `again` is for times that another writer had stated, `repeated` for those of the same one.
     """
-    kept: list[IntervalRecord] = []
+    result: list[IntervalRecord] = []
     # Two that start together are of different nodes, so the node makes the order total.
     order = sorted(intervals, key=lambda i: (i.start, -i.end.timestamp(), i.node))
     for interval in order:
-        covered = kept[-1].end if kept else interval.start
+        covered = result[-1].end if result else interval.start
         if interval.start >= covered:
-            kept.append(interval)
+            result.append(interval)
             continue
-        same = interval.writer == kept[-1].writer and not interval.writer.endswith(OPEN)
+        same = interval.writer == result[-1].writer and not interval.writer.endswith(OPEN)
         removed = repeated if same else again
         if interval.end <= covered:
             removed.append(interval.energy_j)
         else:
             rest = _after(interval, covered)
             removed.append(interval.energy_j - rest.energy_j)
-            kept.append(rest)
-    return tuple(kept)
+            result.append(rest)
+    return tuple(result)
 
 
 def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
@@ -447,14 +447,14 @@ def _after(interval: IntervalRecord, moment: datetime) -> IntervalRecord:
 
 def _meter_notices(records: Sequence[JobRecord | EndRecord]) -> list[Notice]:
     """Return the notices that meters journaled as "code: message", else as text."""
-    found = []
+    notices = []
     for text in sorted({text for record in records for text in record.notices}):
         code, _, message = text.partition(": ")
-        known = code in CODES
-        found.append(Notice(code if known else "meter-remark", message if known else text))
-    return found
+        has_code = code in CODES
+        notices.append(Notice(code if has_code else "meter-remark", message if has_code else text))
+    return notices
 
 
 def _sum_known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None

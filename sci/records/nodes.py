@@ -80,7 +80,7 @@ class ReportedTime:
 
 def reported_times(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> dict[str, ReportedTime]:
     """Return from the first start to the last end of any writer on each node with a job record."""
-    found = {}
+    times = {}
     for name, (own, own_ends) in _by_node(jobs, ends).items():
         writers = _independent_writers(own, own_ends)
         wrong = tuple(
@@ -90,8 +90,8 @@ def reported_times(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> dict
         )
         unseen = wrong or any(w.end is None or w.end.state == "lost" for w in writers)
         moments = [*(job.started_at for job in own), *(end.ended_at for end in own_ends)]
-        found[name] = ReportedTime(min(moments), None if unseen else max(moments), wrong)
-    return found
+        times[name] = ReportedTime(min(moments), None if unseen else max(moments), wrong)
+    return times
 
 
 def nodes_of(
@@ -105,23 +105,23 @@ def nodes_of(
     `read` has when its first reading began and its last one ended, `last_seen` the end of its last
     reading or count.
     """
-    found = []
+    result = []
     for name, (own, own_ends) in sorted(_by_node(jobs, ends).items()):
         seen = last_seen.get(name)
         writers = [writer.ended_by(seen) for writer in _independent_writers(own, own_ends)]
-        found.append(_node(name, writers, read.get(name), seen))
-    return tuple(found)
+        result.append(_node(name, writers, read.get(name), seen))
+    return tuple(result)
 
 
 def unended(jobs: Iterable[JobRecord], ends: Iterable[EndRecord]) -> list[JobRecord]:
     """Return the job records of writers whose end is not known, by node and writer."""
-    found = [
+    nodes = [
         writer.record
         for own, own_ends in _by_node(jobs, ends).values()
         for writer in _independent_writers(own, own_ends)
         if writer.end is None
     ]
-    return sorted(found, key=lambda job: (job.node, job.writer))
+    return sorted(nodes, key=lambda job: (job.node, job.writer))
 
 
 def deciding_end(ends: Iterable[EndRecord]) -> EndRecord:
@@ -130,50 +130,50 @@ def deciding_end(ends: Iterable[EndRecord]) -> EndRecord:
     It is the first in time that failed or was killed, since the others mostly end because of it;
     without one the first that was lost, which nobody saw end; else the last with an exit code.
     """
-    found = list(ends)
-    bad = [end for end in found if end.state != "completed"]
+    candidates = list(ends)
+    bad = [end for end in candidates if end.state != "completed"]
     if bad:
         return min(bad, key=_bad_first)
-    return max(found, key=lambda end: (end.exit_code is not None, _in_time(end)))
+    return max(candidates, key=lambda end: (end.exit_code is not None, _in_time(end)))
 
 
 def union(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Return the time that any of the spans covers, in order and without overlap."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        left = max(start, found[-1][1]) if found else start
+        left = max(start, merged[-1][1]) if merged else start
         if left < end:
-            found.append((left, end))
-    return tuple(found)
+            merged.append((left, end))
+    return tuple(merged)
 
 
 def end_notices(nodes: Sequence[Node]) -> list[Notice]:
     """Return a notice on the nodes with a bad end, and one for each with a bad earlier run."""
     bad = sorted((n.end for n in nodes if n.end and n.end.state != "completed"), key=_bad_first)
-    found = []
+    notices = []
     if bad and len(nodes) > 1:
         text = f"Node {bad[0].node} {_how(bad[0])}, which decides how the job ends."
         named = [f"{end.node} {_how(end)}" for end in bad[1:NAMED_AT_MOST]]
         named += [f"{len(bad) - NAMED_AT_MOST} more"] if len(bad) > NAMED_AT_MOST else []
         text += f" Besides: {', '.join(named)}." if named else ""
-        found.append(Notice("node-failed", text, "state"))
+        notices.append(Notice("node-failed", text, "state"))
     for node in nodes:
         for end in node.earlier:
             text = f"On node {node.name} an earlier run {_how(end)}; the last one there decides."
-            found.append(Notice("node-failed", text, "state"))
-    return found
+            notices.append(Notice("node-failed", text, "state"))
+    return notices
 
 
 def _by_node(
     jobs: Iterable[JobRecord], ends: Iterable[EndRecord]
 ) -> dict[str, tuple[list[JobRecord], list[EndRecord]]]:
-    found: dict[str, tuple[list[JobRecord], list[EndRecord]]] = defaultdict(lambda: ([], []))
+    grouped: dict[str, tuple[list[JobRecord], list[EndRecord]]] = defaultdict(lambda: ([], []))
     for job in jobs:
-        found[job.node][0].append(job)
+        grouped[job.node][0].append(job)
     for end in ends:
-        if end.node in found:
-            found[end.node][1].append(end)
-    return found
+        if end.node in grouped:
+            grouped[end.node][1].append(end)
+    return grouped
 
 
 def _independent_writers(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -> list[_Writer]:
@@ -186,8 +186,8 @@ def _independent_writers(jobs: Sequence[JobRecord], ends: Sequence[EndRecord]) -
     in_order = sorted(jobs, key=lambda job: (job.started_at, job.writer, job.seq))
     for job in in_order:
         first.setdefault(job.writer, job)
-    known = first.keys()
-    resumed = {j.writer: j.resumes for j in in_order if j.resumes in known - {j.writer}}
+    writers = first.keys()
+    resumed = {j.writer: j.resumes for j in in_order if j.resumes in writers - {j.writer}}
     by_writer = {end.writer: end for end in sorted(ends, key=_in_time)}
     recovered = {
         old: by_writer[new]

@@ -30,10 +30,10 @@ class Extent:
     @property
     def last_seen(self) -> dict[str, datetime]:
         """Return the end of each node's last reading or count."""
-        found = {node: end for node, (_, end) in self.read.items()}
+        ends = {node: end for node, (_, end) in self.read.items()}
         for node, (_, at) in self.counted.items():
-            found[node] = max(at, found.get(node, at))
-        return found
+            ends[node] = max(at, ends.get(node, at))
+        return ends
 
 
 def joules_text(energy_j: float) -> str:
@@ -52,21 +52,23 @@ def within_time(
     ends = [time.end for time in times.values()]
     last = None if None in ends else max(end for end in ends if end)
     whole = ReportedTime(min(time.start for time in times.values()), last)
-    kept: list[AnyRecord] = []
-    left: dict[str, list[IntervalRecord | CountRecord]] = defaultdict(list)
+    inside: list[AnyRecord] = []
+    outside: dict[str, list[IntervalRecord | CountRecord]] = defaultdict(list)
     for record in records:
         if not isinstance(record, IntervalRecord | CountRecord) or _holds(
             times.get(record.node, whole), _span(record)
         ):
-            kept.append(record)
+            inside.append(record)
         else:
-            left[record.node].append(record)
-    nodes = sorted(left)
-    notices = [_notice(node, left[node], times.get(node, whole)) for node in nodes[:NAMED_AT_MOST]]
-    if rest := [record for node in nodes[NAMED_AT_MOST:] for record in left[node]]:
+            outside[record.node].append(record)
+    nodes = sorted(outside)
+    notices = [
+        _notice(node, outside[node], times.get(node, whole)) for node in nodes[:NAMED_AT_MOST]
+    ]
+    if rest := [record for node in nodes[NAMED_AT_MOST:] for record in outside[node]]:
         text = f"The same applies to {_amounts(rest)} on more nodes."
         notices.append(Notice("records-outside", text, "energy_kwh"))
-    return kept, extent_of(kept), notices
+    return inside, extent_of(inside), notices
 
 
 def extent_of(records: Iterable[AnyRecord]) -> Extent:
@@ -135,10 +137,10 @@ def _amounts(left: Iterable[IntervalRecord | CountRecord]) -> str:
             counts[record.unit] += record.amount
         else:
             windows += 1
-    said = [f"{joules_text(energy_j)} in {_number(intervals, 'interval')}"] if intervals else []
-    said += [f"{all_digits(amount)} {unit}" for unit, amount in sorted(counts.items())]
-    said += [_number(windows, "line") + " of windows"] if windows else []
-    return ", ".join(said)
+    texts = [f"{joules_text(energy_j)} in {_number(intervals, 'interval')}"] if intervals else []
+    texts += [f"{all_digits(amount)} {unit}" for unit, amount in sorted(counts.items())]
+    texts += [_number(windows, "line") + " of windows"] if windows else []
+    return ", ".join(texts)
 
 
 def _number(count: int, noun: str) -> str:

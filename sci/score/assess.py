@@ -123,8 +123,8 @@ def assess(scored: ScoredJob) -> Assessment:
     graded = quality(
         energy.by_kind, energy.by_quality(), embodied.by_tier(), complete=scored.complete
     )
-    said = dict.fromkeys(CODES[n.code] for n in notices if n.code in RECORD_FAULTS)
-    status = conformance(_faults(scored), (*scored.place.deviations, *said))
+    sentences = dict.fromkeys(CODES[n.code] for n in notices if n.code in RECORD_FAULTS)
+    status = conformance(_faults(scored), (*scored.place.deviations, *sentences))
     return Assessment(graded, status, figures, list(notices))
 
 
@@ -181,7 +181,7 @@ def _energy_notices(scored: ScoredJob) -> list[Notice]:
 
 def _power_notices(scored: ScoredJob) -> list[Notice]:
     """Return a notice for each accelerator with more energy than its board can draw."""
-    found = []
+    notices = []
     for device in scored.job.devices:
         record, limit_w = device.record, scored.identified.limits_w.get(device.key)
         if limit_w is None:
@@ -204,8 +204,8 @@ def _power_notices(scored: ScoredJob) -> list[Notice]:
                 f"{duration(length_s)}, {energy_j / length_s:.0f} W, and its board draws at most "
                 f"{limit_w:g} W. They count as they were read; check the meter."
             )
-            found.append(Notice("power-impossible", text, f"devices.{record.device_id}.energy_j"))
-    return found
+            notices.append(Notice("power-impossible", text, f"devices.{record.device_id}.energy_j"))
+    return notices
 
 
 def _length_s(interval: IntervalRecord) -> float:
@@ -253,8 +253,8 @@ def _gap_notices(job: MergedJob) -> list[Notice]:
 
 
 def _intensity_notices(scored: ScoredJob) -> list[Notice]:
-    known = [run.known for track in scored.energy.tracks for run in track.runs]
-    annual = [one.figure.source for one in known if one.quality == "annual"]
+    provenances = [run.known for track in scored.energy.tracks for run in track.runs]
+    annual = [row.figure.source for row in provenances if row.quality == "annual"]
     tracks = scored.energy.tracks
     far = [notice for track in tracks for notice in _unlikely(track, scored.place.annual)]
     if not annual:
@@ -263,8 +263,8 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
         f"Annual mean intensity: {source}; `gramwatt import intensity` takes that of the hours."
         for source in dict.fromkeys(annual)
     )
-    found = [Notice("intensity-annual", text, "operational_g") for text in texts]
-    return [*far, *found, *scored.place.annual_notices]
+    notices_of = [Notice("intensity-annual", text, "operational_g") for text in texts]
+    return [*far, *notices_of, *scored.place.annual_notices]
 
 
 def _unlikely(track: IntensityTrack, zones: Iterable[ZoneIntensity]) -> list[Notice]:
@@ -297,7 +297,7 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
         meter = device.record.meter
         if energy.energy_j is not None:
             ranges = [relative_range(kind, meter) for kind in KINDS if kind in energy.by_kind]
-            evidence = "; ".join(found.source for found in ranges)
+            evidence = "; ".join(quantity.source for quantity in ranges)
             source = f"{energy.energy_j.source} (range: {evidence})"
             name, figure = device.record.name, energy.energy_j.sourced(source)
             yield Input("E", f"energy of {name}", figure, name)
@@ -390,9 +390,9 @@ def grade(
     """
     if not (energy and intensity and embodied):
         return "D"
-    known = {"energy": energy, "intensity": intensity, "embodied": embodied}
+    shares = {"energy": energy, "intensity": intensity, "embodied": embodied}
     for name, needs in GRADE_NEEDS:
-        if all(sum_of(known[block], kinds) >= least for block, kinds, least in needs):
+        if all(sum_of(shares[block], kinds) >= least for block, kinds, least in needs):
             return name
     return "D"
 

@@ -80,8 +80,10 @@ def stages(kind: str, tags: Mapping[str, str]) -> list[ExclusionDoc]:
     SCI for AI counts inception for the provider and retirement for both where they are material.
     """
     who = persona(kind)
-    asked = {PROVIDER: ("inception", "retirement"), CONSUMER: ("retirement",)}.get(who or "", ())
+    stages_of = {PROVIDER: ("inception", "retirement"), CONSUMER: ("retirement",)}.get(
+        who or "", ()
+    )
     return [
         ExclusionDoc(component=f"{stage} of the model", reason=tags.get(stage) or None)
-        for stage in asked
+        for stage in stages_of
     ]

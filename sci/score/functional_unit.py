@@ -128,14 +128,14 @@ def divide(identified: IdentifiedJob, energy: JobEnergy, embodied: EmbodiedShare
     counts = tuple(_converted(count, used) for count in job.counts)
     windows = tuple(_converted(window, used) for window in job.windows)
     converted = replace(job, counts=counts, units=units, windows=windows)
-    known = {unit for unit, amount in _counted(converted).items() if amount > 0}
+    units_counted = {unit for unit, amount in _counted(converted).items() if amount > 0}
     notices = [
         Notice("unit-not-counted", f"The unit {unit!r} was declared but never counted.", "sci")
         for unit in units
-        if unit not in known and unit != "job"
+        if unit not in units_counted and unit != "job"
     ]
     notices += unit_notices([*job.units, *counted])
-    if not known and not units:
+    if not units_counted and not units:
         notices.append(Notice("unit-undeclared", UNIT_UNDECLARED, "sci"))
     conversions = tuple(used.values())
     return ScoredJob(converted, identified, energy, embodied, conversions, (*notices, *ignored))
@@ -166,21 +166,21 @@ def declared_factors(
     tags: Mapping[str, str],
 ) -> tuple[dict[str, ConversionDoc], tuple[Notice, ...]]:
     """Return the factors declared in tags by unit, and a notice for each that cannot be used."""
-    found: dict[str, ConversionDoc] = {}
+    factors: dict[str, ConversionDoc] = {}
     problems: list[str] = []
     for key in sorted(tags):
         if not key.startswith(PREFIX):
             continue
         unit = key.removeprefix(PREFIX)
         try:
-            found[unit] = _parsed(unit, tags[key])
+            factors[unit] = _parsed(unit, tags[key])
         except ValueError as error:
             problems.append(f"The tag {key!r} is ignored: {error}.")
-    for unit in [unit for unit, factor in found.items() if factor.to in found]:
-        to = found[unit].to
+    for unit in [unit for unit, factor in factors.items() if factor.to in factors]:
+        to = factors[unit].to
         problems.append(f"The tag '{PREFIX}{unit}' is ignored: {to!r} is converted itself.")
-        del found[unit]
-    return found, tuple(Notice("argument-ignored", text, "sci") for text in problems)
+        del factors[unit]
+    return factors, tuple(Notice("argument-ignored", text, "sci") for text in problems)
 
 
 def _parsed(unit: str, text: str) -> ConversionDoc:

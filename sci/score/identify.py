@@ -210,15 +210,15 @@ class _Device:
 
 def _identified(job: MergedJob, catalog: Catalog, life: Quantity | None) -> list[_Device]:
     """Return every device of the job, each name looked up once."""
-    known: dict[tuple[str, str, float | None, float | None], _Device] = {}
-    found = []
+    by_traits: dict[tuple[str, str, float | None, float | None], _Device] = {}
+    result = []
     for device in job.devices:
         of = device.record
         key = of.device_class, of.name, of.memory_b, of.power_limit_w
-        if key not in known:
-            known[key] = _identify(of, catalog, life)
-        found.append(replace(known[key], record=of, nodes=device.nodes))
-    return found
+        if key not in by_traits:
+            by_traits[key] = _identify(of, catalog, life)
+        result.append(replace(by_traits[key], record=of, nodes=device.nodes))
+    return result
 
 
 def _identify(record: DeviceRecord, catalog: Catalog, life: Quantity | None) -> _Device:
@@ -296,15 +296,15 @@ def _hosts(
         for node in device.nodes
         if node not in by_node
     }
-    found = []
+    hosts = []
     for name in (node.name for node in job.nodes if node.name not in owners):
         host = _host(by_node.get(name, []), catalog, job.head.region)
         if host is not None:
             label, te, reserved, slots, kind = host
             machine = (name, *(node for node, owner in owners.items() if owner == name))
             key = f"{name}-host"
-            found.append(Component(key, name, label, te, reserved, slots, life, machine, kind))
-    return found
+            hosts.append(Component(key, name, label, te, reserved, slots, life, machine, kind))
+    return hosts
 
 
 def _host(
@@ -320,12 +320,12 @@ def _host(
         if any(device.te for device in devices):
             return None
         part = _part_of_limits(cpu)
-        known, size = _seen_size(devices)
-        virtual = cpu is not None and cpu.record.virtual and known is None
-        if virtual and (found := virtual_share(size.threads, size.memory_gib)):
-            share, te = found
+        row, size = _seen_size(devices)
+        virtual = cpu is not None and cpu.record.virtual and row is None
+        if virtual and (shared := virtual_share(size.threads, size.memory_gib)):
+            share, te = shared
             return f"{label}, a virtual machine's share", te, share * part, 1.0, "estimated"
-        return label, host_te(known, size.threads, size.memory_gib), part, 1.0, "declared"
+        return label, host_te(row, size.threads, size.memory_gib), part, 1.0, "declared"
     reserved = sum(device.share for device in accelerators)
     if cpu is not None and cpu.record.virtual:
         rented = _rented(accelerators, cpu, catalog, region)
@@ -399,8 +399,8 @@ def _part_of_limits(cpu: _Device | None) -> float:
 def _seen_size(devices: Sequence[_Device]) -> tuple[Cpu | None, Size]:
     cpu, ram = _of_class(devices, "cpu"), _of_class(devices, "ram")
     memory_gib = gib_from_bytes(ram.record.memory_b) if ram and ram.record.memory_b else None
-    known = cpu.cpu if cpu else None
-    return known, Size(cpu.record.units if cpu else None, memory_gib)
+    row = cpu.cpu if cpu else None
+    return row, Size(cpu.record.units if cpu else None, memory_gib)
 
 
 def _of_class(devices: Sequence[_Device], device_class: str) -> _Device | None:

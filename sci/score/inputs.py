@@ -88,7 +88,7 @@ class ScoreInputs:
             "time_zone": str(self.zone),
             "provisional": self.provisional,
             "corrections": [correction.to_doc() for correction in self.corrections],
-            "intensity": [_query_doc(asked) for asked in self.intensity],
+            "intensity": [_query_doc(query) for query in self.intensity],
         }
 
     @classmethod
@@ -130,26 +130,26 @@ class Recorder:
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
         """Return the points of the lookup behind it."""
-        found = self.lookup.points(zone, start, end)
-        self.asked.append(IntensityQuery(zone, start, end, tuple(found)))
-        return found
+        points = self.lookup.points(zone, start, end)
+        self.asked.append(IntensityQuery(zone, start, end, tuple(points)))
+        return points
 
 
 class RecordedIntensity:
     """A lookup that answers what was answered before; annual values come from the catalog."""
 
     def __init__(self, asked: Iterable[IntensityQuery], annual: AnnualIntensity) -> None:
-        self._asked = {(one.zone, one.start, one.end): one.points for one in asked}
+        self._asked = {(query.zone, query.start, query.end): query.points for query in asked}
         self._annual = annual
 
     def points(self, zone: str | None, start: datetime, end: datetime) -> Sequence[IntensityPoint]:
         """Return the points of that zone and span; raises ScoreError for any other."""
-        known = self._asked.get((zone, start, end))
-        if known is None:
+        recorded = self._asked.get((zone, start, end))
+        if recorded is None:
             where = f"of zone {zone}" if zone else "of the world"
             span = f"{format_time(start)} to {format_time(end)}"
             raise ScoreError(f"the inputs hold no intensity {where} for {span}")
-        return [new for one in known for new in self._renewed(zone, one)]
+        return [new for point in recorded for new in self._renewed(zone, point)]
 
     def _renewed(self, zone: str | None, point: IntensityPoint) -> Sequence[IntensityPoint]:
         if point.quality in ANNUAL:

@@ -104,19 +104,19 @@ def locate(
 
 def _located(asked: NodePlace, catalog: Catalog, data_centre: bool) -> Place:
     notices: list[Notice] = []
-    found = _known_region(asked.region, catalog, notices)
-    key = _known_zone(asked.zone, found, catalog, notices)
-    notices += _alternative(found, catalog) if found and not asked.zone else []
+    region = _known_region(asked.region, catalog, notices)
+    key = _known_zone(asked.zone, region, catalog, notices)
+    notices += _alternative(region, catalog) if region and not asked.zone else []
     faults: tuple[str, ...] = ()
     if key is None:
         notices.append(Notice("zone-unknown", CODES["zone-unknown"], "operational_g"))
         faults = ("the region of the grid is not known; the world average stands in for it",)
     # A cloud region is a data centre, also where the catalog does not know it.
-    figure, deviations = _pue(asked.pue, found, data_centre or bool(asked.region))
+    figure, deviations = _pue(asked.pue, region, data_centre or bool(asked.region))
     if deviations:
         notices.append(Notice("pue-undeclared", PUE_UNDECLARED, "operational_g"))
     row = catalog.zone(key) if key else None
-    place = Place(key, found, figure, tuple(notices), faults, deviations)
+    place = Place(key, region, figure, tuple(notices), faults, deviations)
     if row is None:
         return place
     faults = (f"{row.zone} has no intensity of its own; the world's stands in",)
@@ -242,8 +242,8 @@ def _of_node(
     A PUE that another node declares holds for it too, one published for another's region does not.
     """
     named = node if node.zone or node.region else whole
-    asked = replace(named, pue=node.pue or whole.pue)
-    return _located(asked, catalog, data_centre)
+    place = replace(named, pue=node.pue or whole.pue)
+    return _located(place, catalog, data_centre)
 
 
 def _with_pues(place: Place, by_name: Mapping[str, Place]) -> Place:
@@ -320,8 +320,8 @@ def _known_region(name: str | None, catalog: Catalog, notices: list[Notice]) -> 
 def _known_zone(
     zone: str | None, region: Region | None, catalog: Catalog, notices: list[Notice]
 ) -> str | None:
-    asked = [zone] if zone else [region.zone, region.country] if region else []
-    for key in asked:
+    names = [zone] if zone else [region.zone, region.country] if region else []
+    for key in names:
         try:
             row = catalog.zone(key)
         except LookupFailed as error:

@@ -105,10 +105,10 @@ class JobEnergy:
     @cached_property
     def by_kind(self) -> dict[str, float]:
         """Energy [J] by the way it is known."""
-        found: dict[str, float] = defaultdict(float)
+        joules_of: dict[str, float] = defaultdict(float)
         for (_, kind, _), joules in self.sums.items():
-            found[kind] += sum(joules)
-        return dict(found)
+            joules_of[kind] += sum(joules)
+        return dict(joules_of)
 
     @cached_property
     def by_site(self) -> Sequence[Sequence[float]]:
@@ -138,10 +138,10 @@ class JobEnergy:
 
     def by_quality(self) -> dict[str, float]:
         """Return energy [J] by the quality of the intensity that it was joined with."""
-        found: dict[str, float] = defaultdict(float)
-        for known, joules, _ in self._joined([1.0] * len(self.sites)):
-            found[known.quality] += joules
-        return dict(found)
+        joules_of: dict[str, float] = defaultdict(float)
+        for provenance, joules, _ in self._joined([1.0] * len(self.sites)):
+            joules_of[provenance.quality] += joules
+        return dict(joules_of)
 
     def energy_j(self, day: date | None = None) -> Quantity | None:
         """Return energy [J] of the job or of one day; None where nothing was read.
@@ -176,7 +176,7 @@ class JobEnergy:
         sources = [
             text
             for (meter, _, _), rows in terms.items()
-            for text in (meter, *join_sources(known.figure for known, _, _ in rows))
+            for text in (meter, *join_sources(provenance.figure for provenance, _, _ in rows))
         ]
         factors = join_sources(pues[number] for _, _, number in terms)
         return emitted.sourced(*dict.fromkeys([*sources, *factors]))
@@ -207,8 +207,8 @@ class JobEnergy:
 
     def zone_intensity(self, number: int) -> Quantity:
         """Return the energy-weighted intensity of a zone, by its number among the sites'."""
-        asked = list(dict.fromkeys(track for track, _ in self.sites))[number]
-        return self._mean_intensity([float(track is asked) for track, _ in self.sites])
+        tracks = list(dict.fromkeys(track for track, _ in self.sites))[number]
+        return self._mean_intensity([float(track is tracks) for track, _ in self.sites])
 
     def _mean_intensity(self, factors: Sequence[float]) -> Quantity:
         rows = self._joined(factors)
@@ -220,9 +220,9 @@ class JobEnergy:
     def _joined(self, factors: Sequence[float]) -> list[_Emitted]:
         """Return energy of all sites, times a factor for each, with its intensity by provenance."""
         return [
-            (known, joules * factor, weighted * factor)
+            (provenance, joules * factor, weighted * factor)
             for (track, _), of_site, factor in zip(self.sites, self.by_site, factors, strict=True)
-            for known, joules, weighted in _emitted(track, of_site)
+            for provenance, joules, weighted in _emitted(track, of_site)
             if joules * factor > 0
         ]
 
@@ -231,8 +231,8 @@ class JobEnergy:
         if day is None:
             return self.sums
         first, end = self.days.get(day, (0, 0))
-        found = {key: joules[first:end] for key, joules in self.sums.items()}
-        return {key: joules for key, joules in found.items() if any(joules)}
+        sums = {key: joules[first:end] for key, joules in self.sums.items()}
+        return {key: joules for key, joules in sums.items() if any(joules)}
 
 
 def join(identified: IdentifiedJob) -> JobEnergy:
@@ -272,11 +272,11 @@ def join_sites(
     `by_node` has the sites of the nodes where they differ, with tracks aligned with that of
     `whole`. Raises ScoreError where the points do not cover an interval.
     """
-    asked = list(dict.fromkeys([whole, *(by_node or {}).values()]))
-    numbers = {site: number for number, site in enumerate(asked)}
+    distinct = list(dict.fromkeys([whole, *(by_node or {}).values()]))
+    numbers = {site: number for number, site in enumerate(distinct)}
     days = _days(whole[0], zone)
-    cut = {of_site: of_site.cut(days) for of_site, _ in asked}
-    sites = [(cut[of_site], pue) for of_site, pue in asked]
+    cut = {of_site: of_site.cut(days) for of_site, _ in distinct}
+    sites = [(cut[of_site], pue) for of_site, pue in distinct]
     read: dict[DeviceKey, DeviceEnergy] = {}
     sums: dict[tuple[str, Kind, int], list[float]] = {}
     for device in devices:
@@ -294,16 +294,16 @@ def join_sites(
     starts = [*(bisect_left(edges, day) for day in days), len(edges) - 1]
     spans = {day_of(edges[first], zone): (first, end) for first, end in pairwise([0, *starts])}
     site_of = {node: numbers[site] for node, site in (by_node or {}).items()}
-    tracks = [of_site for of_site, _ in asked]
+    tracks = [of_site for of_site, _ in distinct]
     return JobEnergy(tracks, sites, read, sums, site_of, spans)
 
 
 def _days(track: IntensityTrack, zone: tzinfo) -> list[datetime]:
     """Return the midnights within a track, in order."""
-    found = [midnight(day_of(track.edges[0], zone) + DAY, zone)]
-    while found[-1] < track.edges[-1]:
-        found.append(midnight(day_of(found[-1], zone) + DAY, zone))
-    return found[:-1]
+    midnights = [midnight(day_of(track.edges[0], zone) + DAY, zone)]
+    while midnights[-1] < track.edges[-1]:
+        midnights.append(midnight(day_of(midnights[-1], zone) + DAY, zone))
+    return midnights[:-1]
 
 
 def by_cell(
@@ -323,10 +323,10 @@ def by_cell(
 
 def _added(rows: Iterable[Sequence[float]], count: int) -> Sequence[float]:
     """Return the sum of rows of `count` numbers, number by number."""
-    found: Sequence[float] | None = None
+    summed: Sequence[float] | None = None
     for row in rows:
-        found = row if found is None else list(map(add, found, row))
-    return [0.0] * count if found is None else found
+        summed = row if summed is None else list(map(add, summed, row))
+    return [0.0] * count if summed is None else summed
 
 
 def _by_point(
@@ -344,29 +344,29 @@ def _emitted(track: IntensityTrack, joules: Sequence[float], first: int = 0) -> 
 
     What was read may be zero: it then has the first provenance.
     """
-    found: dict[Provenance, tuple[float, float]] = {}
-    for start, end, known in track.runs_within(first, first + len(joules)):
+    amounts_of: dict[Provenance, tuple[float, float]] = {}
+    for start, end, provenance in track.runs_within(first, first + len(joules)):
         of_run = joules[start - first : end - first]
-        energy, weighted = found.get(known, (0.0, 0.0))
+        energy, weighted = amounts_of.get(provenance, (0.0, 0.0))
         if any(of_run):
             weighted += fsum(map(mul, of_run, track.values[start:end]))
-            found[known] = energy + fsum(of_run), weighted
-    rows = [(known, *amounts) for known, amounts in found.items()]
+            amounts_of[provenance] = energy + fsum(of_run), weighted
+    rows = [(provenance, *amounts) for provenance, amounts in amounts_of.items()]
     return rows or [(next(track.runs_within(first, first + 1)).known, 0.0, 0.0)]
 
 
 def _weighted(rows: Iterable[_Emitted], factor: float, unit: str) -> Quantity:
     """Return the sum of energy x intensity x factor in `unit`."""
     joined: dict[Provenance, tuple[float, float]] = {}
-    for known, joules, weighted in rows:
-        before = joined.get(known, (0.0, 0.0))
-        joined[known] = before[0] + joules, before[1] + weighted
-    found = total(
-        known.scaled(weighted * factor, joules * factor, unit)
-        for known, (joules, weighted) in joined.items()
+    for provenance, joules, weighted in rows:
+        before = joined.get(provenance, (0.0, 0.0))
+        joined[provenance] = before[0] + joules, before[1] + weighted
+    weighted_sum = total(
+        provenance.scaled(weighted * factor, joules * factor, unit)
+        for provenance, (joules, weighted) in joined.items()
     )
-    assert found is not None  # no caller has no rows
-    return found
+    assert weighted_sum is not None  # no caller has no rows
+    return weighted_sum
 
 
 def sensor_of(device: MergedDevice) -> Sensor:

@@ -155,7 +155,7 @@ def _pieces(job: MergedJob, hours: Sequence[Span]) -> list[list[_Piece]]:
         counts[place][line.unit, line.phase] += line.amount
     energy = [_Energy(device.intervals) for device in job.devices]
     begins = [left for left, _ in hours]
-    found: list[list[_Piece]] = [[] for _ in hours]
+    pieces: list[list[_Piece]] = [[] for _ in hours]
     for left, right, counted in zip(edges, edges[1:], counts[1:], strict=False):
         begun = left
         while begun < right:
@@ -164,9 +164,9 @@ def _pieces(job: MergedJob, hours: Sequence[Span]) -> list[list[_Piece]]:
             part = (upto - begun) / (right - left)
             own = {key: amount * part for key, amount in counted.items()}
             joules = sum(device.between(begun, upto) for device in energy)
-            found[hour].append(_Piece(begun, upto, own, joules))
+            pieces[hour].append(_Piece(begun, upto, own, joules))
             begun = upto
-    return found
+    return pieces
 
 
 def _second(moment: datetime) -> datetime:
@@ -190,8 +190,10 @@ class _Energy:
         place = bisect_right(self._ends, moment)
         joules = self._sums[place]
         if place < len(self._intervals) and self._intervals[place].start < moment:
-            one = self._intervals[place]
-            joules += one.energy_j * ((moment - one.start) / (one.end - one.start))
+            interval = self._intervals[place]
+            joules += interval.energy_j * (
+                (moment - interval.start) / (interval.end - interval.start)
+            )
         return joules
 
 
@@ -205,14 +207,14 @@ def _divided_hours(
     of_day: dict[date, list[_Piece]] = defaultdict(list)
     for (start, _), own in zip(hours, pieces, strict=True):
         of_day[day_of(start, zone)] += own
-    idle_w = {day: _idle_power_w(found) for day, found in of_day.items()}
-    times = {day: _times_s(found) for day, found in of_day.items()}
+    idle_w = {day: _idle_power_w(result) for day, result in of_day.items()}
+    times = {day: _times_s(result) for day, result in of_day.items()}
     peaks = _peaks_w(job, [start for start, _ in hours])
-    found = []
+    result = []
     for (start, _), own, peak_w in zip(hours, pieces, peaks, strict=True):
         day = day_of(start, zone)
-        found.append(_divided(own, idle_w[day], times[day], peak_w))
-    return found
+        result.append(_divided(own, idle_w[day], times[day], peak_w))
+    return result
 
 
 def _idle_power_w(pieces: Iterable[_Piece]) -> float | None:
@@ -235,12 +237,12 @@ def _peaks_w(job: MergedJob, begins: Sequence[datetime]) -> list[float]:
     sums = [0.0] * len(begins)
     for device in job.devices:
         highest = [0.0] * len(begins)
-        for one in device.intervals:
-            length_s = (one.end - one.start).total_seconds()
-            mean_w = one.energy_j / length_s if length_s else 0.0
-            first = max(bisect_right(begins, one.start) - 1, 0)
-            for hour in range(first, max(bisect_left(begins, one.end), first + 1)):
-                highest[hour] = max(highest[hour], mean_w, one.power_max_w or 0.0)
+        for interval in device.intervals:
+            length_s = (interval.end - interval.start).total_seconds()
+            mean_w = interval.energy_j / length_s if length_s else 0.0
+            first = max(bisect_right(begins, interval.start) - 1, 0)
+            for hour in range(first, max(bisect_left(begins, interval.end), first + 1)):
+                highest[hour] = max(highest[hour], mean_w, interval.power_max_w or 0.0)
         sums = list(map(add, sums, highest))
     return sums
 
@@ -316,8 +318,8 @@ def _bounded(work: Share, share: float, own_limit_j: float, other_limit_j: float
 def _row(scored: ScoredJob, span: Span, sums: _Sums, day: date | None = None) -> ServiceRowDoc:
     """Return a stretch of time as JSON-ready data; the sum of its parts is its energy."""
     start, end = span
-    found = terms(Window("", start, end), scored, every_device=False)
-    energy, carbon = (found[0], found[3]) if found else (None, None)
+    figures = terms(Window("", start, end), scored, every_device=False)
+    energy, carbon = (figures[0], figures[3]) if figures else (None, None)
     units: dict[str, float] = defaultdict(float)
     for (unit, _), amount in sums.counts.items():
         if not unit.startswith(SERVICE):

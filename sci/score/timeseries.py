@@ -127,17 +127,17 @@ def _used(track: IntensityTrack, joules: Sequence[float], runs: Sequence[Run]) -
     numbers = [n for first, end, _ in runs for n in compress(range(first, end), joules[first:end])]
     energy_j = sum(joules[number] for number in numbers)
     grams = sum(joules[number] * track.values[number] for number in numbers)
-    known = runs[0].known
+    provenance = runs[0].known
     return IntensityUsedDoc(
-        zone=known.zone,
+        zone=provenance.zone,
         start=format_time(track.edges[numbers[0]]),
         end=format_time(track.edges[numbers[-1] + 1]),
-        quality=known.quality,
+        quality=provenance.quality,
         points=len(numbers),
         energy_j=energy_j,
         g_per_kwh=grams / energy_j,
-        series=known.series,
-        source=known.figure.source,
+        series=provenance.series,
+        source=provenance.figure.source,
     )
 
 
@@ -173,15 +173,15 @@ def days(scored: ScoredJob) -> list[DayDoc]:
 
 def _counts_by_day(job: MergedJob, zone: tzinfo) -> dict[date, dict[str, float]]:
     """Return R by day and unit; a job that counted nothing is one job over its reserved time."""
-    found: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    counts: dict[date, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for count in job.counts:
         if count.amount > 0:
             span = count.since or count.at, count.at
             at_once = {day_of(count.at, zone): 1.0}  # a moment lies wholly in its day
             for day, share in (shares(span, zone=zone) or at_once).items():
-                found[day][count.unit] += count.amount * share
-    if found:
-        return found
+                counts[day][count.unit] += count.amount * share
+    if counts:
+        return counts
     reserved = shares(*job.reserved([node.name for node in job.nodes]), zone=zone)
     whole = reserved or {day_of(job.started_at, zone): 1.0}
     return {day: {"job": share} for day, share in whole.items()}

@@ -53,13 +53,15 @@ class Window:
 def windows(scored: ScoredJob) -> list[WindowDoc]:
     """Return every window in order of its start, with energy [J] where it is known."""
     least_s = resolution_s(scored.job)
-    return [_window(one, scored, least_s) for one in grouped(scored.job.windows)[:WINDOWS_SHOWN]]
+    return [
+        _window(window, scored, least_s) for window in grouped(scored.job.windows)[:WINDOWS_SHOWN]
+    ]
 
 
 def _window(window: Window, scored: ScoredJob, least_s: float) -> WindowDoc:
     short = window.length_s < least_s
-    found = None if short or not scored.complete else terms(window, scored)
-    energy, operational, embodied, carbon = found or (None, None, None, None)
+    figures = None if short or not scored.complete else terms(window, scored)
+    energy, operational, embodied, carbon = figures or (None, None, None, None)
     counts = dict(sorted(window.counts.items()))
     return WindowDoc(
         name=window.name,
@@ -82,23 +84,23 @@ def _window(window: Window, scored: ScoredJob, least_s: float) -> WindowDoc:
 
 def window_notices(job: MergedJob) -> list[Notice]:
     """Return notices of windows that have no figure, or are not shown."""
-    found, least_s = grouped(job.windows), resolution_s(job)
-    short = sum(window.length_s < least_s for window in found)
+    shown, least_s = grouped(job.windows), resolution_s(job)
+    short = sum(window.length_s < least_s for window in shown)
     notices = []
     if short:
-        text = f"{short} of {len(found)} windows are shorter than {least_s:.3g} s, which is twice "
+        text = f"{short} of {len(shown)} windows are shorter than {least_s:.3g} s, which is twice "
         text += "the counter's period: their energy is not known."
         notices.append(Notice("below-resolution", text, "windows"))
-    if len(found) > WINDOWS_SHOWN:
-        text = f"Of {len(found)} windows the first {WINDOWS_SHOWN} are kept."
+    if len(shown) > WINDOWS_SHOWN:
+        text = f"Of {len(shown)} windows the first {WINDOWS_SHOWN} are kept."
         notices.append(Notice("windows-left-out", text, "windows"))
     return notices
 
 
 def resolution_s(job: MergedJob) -> float:
     """Return the shortest window with a figure [s]: twice the slowest counter's period."""
-    known = [device.record.update_period_s for device in job.devices]
-    return 2 * max((period for period in known if period), default=USUAL_PERIOD_S)
+    periods = [device.record.update_period_s for device in job.devices]
+    return 2 * max((period for period in periods if period), default=USUAL_PERIOD_S)
 
 
 def grouped(lines: Iterable[CountRecord]) -> list[Window]:
@@ -111,20 +113,20 @@ def grouped(lines: Iterable[CountRecord]) -> list[Window]:
     for line in lines:
         if line.since is not None:
             own[line.since, line.phase or "", line.node, line.writer, line.at].append(line)
-    found: list[Window] = []
+    result: list[Window] = []
     latest: dict[str, Window] = {}
     for key in sorted(own):
         start, name, node, writer, end = key
         window = latest.get(name)
         if window is None or (node, writer) in window.writers or start >= window.end:
             window = latest[name] = Window(name, start, end)
-            found.append(window)
+            result.append(window)
         window.end = max(window.end, end)
         window.writers.add((node, writer))
         for line in own[key]:
             if line.unit != WINDOW_UNIT:
                 window.counts[line.unit] += line.amount
-    return found
+    return result
 
 
 _Terms = tuple[Quantity, Quantity | None, Quantity | None, Quantity | None]
@@ -170,10 +172,10 @@ def _inside(intervals: Sequence[IntervalRecord], window: Window) -> list[Interva
     """Return what lies within a window; an interval that it cuts is `estimated`."""
     first = bisect_right(intervals, window.start, key=lambda interval: interval.end)
     last = bisect_left(intervals, window.end, key=lambda interval: interval.start)
-    found = list(intervals[first:last])
-    for number in {0, len(found) - 1} if found else ():
-        found[number] = _part(found[number], window)
-    return found
+    inside = list(intervals[first:last])
+    for number in {0, len(inside) - 1} if inside else ():
+        inside[number] = _part(inside[number], window)
+    return inside
 
 
 def _part(interval: IntervalRecord, window: Window) -> IntervalRecord:

@@ -145,11 +145,11 @@ def break_even(
     used = part.market in ("legacy", "out-of-production")
     name = f"a {'used' if used else 'new'} {label_of(part)}"
     saving = energy.quantity("estimated", "energy ratio").complement("1")
-    made = bought_g(work, target).scaled(devices)
-    after_h = made.value / (hourly.value * saving.value)
+    making = bought_g(work, target).scaled(devices)
+    after_h = making.value / (hourly.value * saving.value)
     hours = None
     if saving.low > 0:
-        hours = made.over(hourly.times(saving, "gCO2e/h"), "h")
+        hours = making.over(hourly.times(saving, "gCO2e/h"), "h")
         hours = hours.sourced(f"making of {part.id} over electricity saved an hour")
     after = f"repays its making after {plain_hours(after_h)} of this work"
     after += "" if hours else ", or never"

@@ -552,8 +552,8 @@ def _fill_is_unknown(work: Work) -> bool:
     Software tuned to the device in eight bits and fewer is for throughput, and taken to be full.
     """
     request, device = work.request, work.device
-    told = (request.batch_size, request.mean_power_w, request.utilisation, request.pace)
-    if device is None or any(told) or request.precision in NARROW:
+    stated = (request.batch_size, request.mean_power_w, request.utilisation, request.pace)
+    if device is None or any(stated) or request.precision in NARROW:
         return False
     served = work.classified.name == "llm-serving" and work.hours is not None
     return served or (device.piece is not None and not request.trains)

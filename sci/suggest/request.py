@@ -108,8 +108,8 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Return the providers that are named, in the catalog's words, the most explicit first."""
         prefixed = (name for name in (self.region, self.instance) if name and ":" in name)
         named = [self.provider or "", *(name.split(":")[0] for name in prefixed)]
-        known = (name.strip().lower() for name in named if name)
-        return tuple(dict.fromkeys(PROVIDERS.get(name, name) for name in known))
+        lowered = (name.strip().lower() for name in named if name)
+        return tuple(dict.fromkeys(PROVIDERS.get(name, name) for name in lowered))
 
     @property
     def cloud(self) -> str | None:

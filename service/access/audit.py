@@ -77,11 +77,11 @@ def log(service: Service, action: str, subject: str) -> None:
 
 def audit_page(service: Service, limit: int, cursor: str | None) -> AuditAnswer:
     """Return the log, newest first; raises CursorError."""
-    wanted = sa.select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit + 1)
+    statement = sa.select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit + 1)
     if cursor:
-        wanted = wanted.where(AuditEntry.id < decode_cursor(cursor, int)[0])
+        statement = statement.where(AuditEntry.id < decode_cursor(cursor, int)[0])
     with service.store.read() as session:
-        rows = session.scalars(wanted).all()
+        rows = session.scalars(statement).all()
     shown = rows[:limit]
     return AuditAnswer(
         entries=[_row(entry) for entry in shown],
@@ -91,9 +91,9 @@ def audit_page(service: Service, limit: int, cursor: str | None) -> AuditAnswer:
 
 def entries_after(service: Service, number: int) -> list[AuditRow]:
     """Return the next entries after a number, oldest first, at most BATCH."""
-    wanted = sa.select(AuditEntry).where(AuditEntry.id > number).order_by(AuditEntry.id)
+    statement = sa.select(AuditEntry).where(AuditEntry.id > number).order_by(AuditEntry.id)
     with service.store.read() as session:
-        return [_row(entry) for entry in session.scalars(wanted.limit(BATCH))]
+        return [_row(entry) for entry in session.scalars(statement.limit(BATCH))]
 
 
 def _row(entry: AuditEntry) -> AuditRow:

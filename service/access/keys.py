@@ -175,8 +175,8 @@ def rotate_key(
 
 def _of_name(session: Session, name: str) -> Sequence[ApiKey]:
     """Return the keys of a name, the newest last."""
-    wanted = sa.select(ApiKey).where(ApiKey.name == name).order_by(ApiKey.id)
-    return session.scalars(wanted).all()
+    statement = sa.select(ApiKey).where(ApiKey.name == name).order_by(ApiKey.id)
+    return session.scalars(statement).all()
 
 
 def _add(

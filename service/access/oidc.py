@@ -202,12 +202,12 @@ def _described(issuer: str) -> dict[str, Any]:
 
 def _consume_state(service: Service, state: str) -> list[str]:
     """Return what was kept under the state, which is used up by that."""
-    wanted = (
+    statement = (
         BrowserSession.digest == digest(state),
         BrowserSession.kind == STATE,
         BrowserSession.expires_us > service.now_us(),
     )
-    gone = sa.delete(BrowserSession).where(*wanted).returning(BrowserSession.name)
+    gone = sa.delete(BrowserSession).where(*statement).returning(BrowserSession.name)
     with service.store.write() as session:
         kept = session.scalars(gone).all()
     if not kept:

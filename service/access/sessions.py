@@ -100,13 +100,13 @@ def sign_out(service: Service, cookie: str) -> None:
 
 def list_sessions(service: Service) -> SessionsAnswer:
     """Return the sessions that let somebody in, newest first."""
-    wanted = sa.select(BrowserSession).where(
+    statement = sa.select(BrowserSession).where(
         BrowserSession.kind == COOKIE, BrowserSession.expires_us > service.now_us()
     )
     if signer := _signer(service):  # a command may run where the server's key is not
-        wanted = wanted.where(BrowserSession.signer == signer)
+        statement = statement.where(BrowserSession.signer == signer)
     with service.store.read() as session:
-        rows = session.scalars(wanted.order_by(BrowserSession.started_us.desc())).all()
+        rows = session.scalars(statement.order_by(BrowserSession.started_us.desc())).all()
     return SessionsAnswer(sessions=[_row(row) for row in rows])
 
 
@@ -147,14 +147,14 @@ def _signer(service: Service) -> str:
 
 
 def _find(service: Service, session: Session, kind: str, token: str) -> BrowserSession | None:
-    wanted = sa.select(BrowserSession).where(
+    statement = sa.select(BrowserSession).where(
         BrowserSession.digest == digest(token),
         BrowserSession.kind == kind,
         BrowserSession.expires_us > service.now_us(),
         # Begun while the clock was ahead, it would last until that day.
         BrowserSession.started_us <= service.now_us() + span_us(CLOCKS_APART),
     )
-    return session.scalars(wanted).one_or_none()
+    return session.scalars(statement).one_or_none()
 
 
 def add(service: Service, session: Session, kind: str, caller: Caller, lasts: timedelta) -> str:

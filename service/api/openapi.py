@@ -107,8 +107,8 @@ def _schemas(operations: Iterable[Operation]) -> tuple[_Refs, dict[str, Any]]:
     """Return the schema of each body and answer, and all that they refer to, by name."""
     shapes: dict[Any, None] = {FieldError: None}
     for operation in operations:
-        wanted = (operation.body, *operation.answers.values())
-        shapes |= dict.fromkeys(shape for shape in wanted if shape is not None)
+        statement = (operation.body, *operation.answers.values())
+        shapes |= dict.fromkeys(shape for shape in statement if shape is not None)
     refs, made = msgspec.json.schema_components(shapes, ref_template=_NAMED_REF)
     components = msgspec.json.decode(
         msgspec.json.encode(made)

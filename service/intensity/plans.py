@@ -90,7 +90,7 @@ def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[
 def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
     """Return what changes whenever something of a zone is stored; read from an index alone."""
     newest = sa.func.max(IntensityDay.fetched_us)
-    wanted = (
+    statement = (
         sa.select(IntensitySeries.zone, sa.func.count(), newest)
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
         .where(IntensitySeries.zone.in_(zones))
@@ -98,7 +98,7 @@ def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
         .group_by(IntensitySeries.zone)
     )
     with service.store.read() as session:
-        rows = session.execute(wanted).all()
+        rows = session.execute(statement).all()
     known = {zone: (count, newest_us) for zone, count, newest_us in rows}
     return {zone: known.get(zone, (0, 0)) for zone in zones}
 
@@ -149,7 +149,7 @@ def _published(service: Service, zones: Collection[str], now: datetime) -> Mappi
     fresh one.
     """
     today = now.astimezone(UTC).date().toordinal()
-    wanted = (
+    statement = (
         sa.select(
             IntensitySeries.zone,
             IntensitySeries.provider,
@@ -169,7 +169,7 @@ def _published(service: Service, zones: Collection[str], now: datetime) -> Mappi
         .order_by(IntensityDay.fetched_us)
     )
     with service.store.read() as session:
-        rows = session.execute(wanted).all()
+        rows = session.execute(statement).all()
     values: dict[tuple[str, str], Floats] = {}
     fetched_us: dict[tuple[str, str], int] = {}
     for zone, provider, day, at_us, points in rows:

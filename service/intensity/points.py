@@ -139,7 +139,7 @@ def days_of_zones(
     qualities: Collection[Quality] = QUALITIES,
 ) -> dict[str, list[DayOfPoints]]:
     """As `days_of` for each of several zones, in one question to the store."""
-    wanted = (
+    statement = (
         sa.select(IntensitySeries, IntensityDay)
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
         .where(IntensitySeries.zone.in_(zones))
@@ -150,7 +150,7 @@ def days_of_zones(
     )
     found: dict[str, list[DayOfPoints]] = {zone: [] for zone in zones}
     with service.store.read() as session:
-        for series, day in session.execute(wanted):
+        for series, day in session.execute(statement):
             name = SeriesName(*(getattr(series, field) for field in SeriesName._fields))
             found[name.zone].append(_day(name, day))
     for zone, days in found.items():
@@ -163,7 +163,7 @@ def series_of(service: Service, zone: str, start: datetime, end: datetime) -> li
     """Return the series that have a day of a zone that overlaps [start, end), in order of their
     names.
     """
-    wanted = (
+    statement = (
         sa.select(*(getattr(IntensitySeries, name) for name in SeriesName._fields))
         .join(IntensityDay, IntensityDay.series == IntensitySeries.id)
         .where(IntensitySeries.zone == zone)
@@ -171,7 +171,7 @@ def series_of(service: Service, zone: str, start: datetime, end: datetime) -> li
         .distinct()
     )
     with service.store.read() as session:
-        return sorted(SeriesName(*row) for row in session.execute(wanted))
+        return sorted(SeriesName(*row) for row in session.execute(statement))
 
 
 def _day_numbers(start: datetime, end: datetime) -> tuple[int, int]:

@@ -102,7 +102,7 @@ def _recent(service: Service, now: datetime) -> Iterator[tuple[str, datetime, da
     oldest_us = to_us(now) - span_us(STAGES[-1] + EVERY)
     runs = Job.state == sa.literal_column("'running'")
     hours = Job.started_us // _HOUR_US, sa.func.coalesce(Job.ended_us, 0) // _HOUR_US
-    wanted = (
+    statement = (
         sa.select(JobLabel.label, runs, sa.func.min(Job.started_us), sa.func.max(Job.ended_us))
         .join(JobLabel, JobLabel.job == Job.id)
         .where(JobLabel.label.like(f"{ZONE}:%"), Job.intervals_deleted_us.is_(None))
@@ -110,7 +110,7 @@ def _recent(service: Service, now: datetime) -> Iterator[tuple[str, datetime, da
         .group_by(JobLabel.label, runs, *hours)
     )
     with service.store.read() as session:
-        rows = session.execute(wanted).all()
+        rows = session.execute(statement).all()
     for label, running, start_us, end_us in rows:
         end = now if running or end_us is None else from_us(end_us)
         yield label.partition(":")[2], from_us(start_us), end, bool(running)
@@ -118,11 +118,11 @@ def _recent(service: Service, now: datetime) -> Iterator[tuple[str, datetime, da
 
 def _unanswered(service: Service, zone: str, due: Due) -> list[date]:
     """Return the days that were not answered since they are due, and may be known better."""
-    wanted = sa.select(IntensityQuestion.day, IntensityQuestion.asked_us).where(
+    statement = sa.select(IntensityQuestion.day, IntensityQuestion.asked_us).where(
         IntensityQuestion.zone == zone
     )
     with service.store.read() as session:
-        asked = {day: asked_us for day, asked_us in session.execute(wanted)}
+        asked = {day: asked_us for day, asked_us in session.execute(statement)}
     open_ = [day for day, since in due.items() if asked.get(day.toordinal(), -1) < to_us(since)]
     starts = ((day, midnight(day)) for day in open_)
     return sorted(day for day, start in starts if not _is_known(service, zone, start, start + DAY))

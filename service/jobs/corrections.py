@@ -318,8 +318,8 @@ def _opening_lines(
         job = find_known_job(session, job_id)
         if job is None:
             return None, {}
-        wanted = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
+        statement = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
         # Lines that contradict another of their number have negative ones.
-        wanted = wanted.where(Writer.job == job.id, Statement.seq > 0)
-        records = list(readable(with_names(session, line) for line in session.scalars(wanted)))
+        statement = statement.where(Writer.job == job.id, Statement.seq > 0)
+        records = list(readable(with_names(session, line) for line in session.scalars(statement)))
     return job, {(r.node, r.writer, r.seq): r for r in records if isinstance(r, JobRecord)}

@@ -75,8 +75,8 @@ def remove_job(
 
 def _grams(session: Session, job: Job) -> str:
     """Return, as JSON, what the newest score of a job added to each month [gCO2e]."""
-    wanted = sa.select(Score.doc).where(Score.job == job.id, Score.revision == job.revision)
-    text = session.scalar(wanted)
+    statement = sa.select(Score.doc).where(Score.job == job.id, Score.revision == job.revision)
+    text = session.scalar(statement)
     if text is None:
         return "{}"
     document = read_job(text)

@@ -235,15 +235,15 @@ def _document_row(
 ) -> tuple[str, ...]:
     """Return the version of a document, and its texts."""
     table: type[Score | Provisional] = Score
-    wanted = sa.select(Score.revision, Score.made_us)
-    wanted = wanted.where(Score.job == job.id, Score.revision == (revision or job.revision))
+    statement = sa.select(Score.revision, Score.made_us)
+    statement = statement.where(Score.job == job.id, Score.revision == (revision or job.revision))
     if revision is None and job.state == "running":
         table = Provisional
-        wanted = sa.select(Provisional.version, Provisional.made_us)
-        wanted = wanted.where(Provisional.job == job.id)
+        statement = sa.select(Provisional.version, Provisional.made_us)
+        statement = statement.where(Provisional.job == job.id)
     if texts:
-        wanted = wanted.add_columns(table.doc, table.series)
-    row = session.execute(wanted).one_or_none()
+        statement = statement.add_columns(table.doc, table.series)
+    row = session.execute(statement).one_or_none()
     if row is None:
         there = f"revisions 1 to {job.revision}" if job.revision else "no revision yet"
         text = f"job {job.job_id!r} has {there}, not {revision}"

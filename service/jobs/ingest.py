@@ -591,11 +591,11 @@ def export_journals(service: Service, folder: Path, user: str | None = None) -> 
     folder.mkdir(parents=True, exist_ok=True)
     found = Exported([], [])
     with service.store.read() as session:
-        wanted = sa.select(Job.id).order_by(Job.id)
+        statement = sa.select(Job.id).order_by(Job.id)
         if user is not None:
             label = JobLabel.label == label_text(TAG, f"{USER}:{known_alias(session, user)}")
-            wanted = wanted.join(JobLabel, JobLabel.job == Job.id).where(label)
-        keys = session.scalars(wanted).all()
+            statement = statement.join(JobLabel, JobLabel.job == Job.id).where(label)
+        keys = session.scalars(statement).all()
     for key in keys:
         with service.store.read() as session:
             job = session.get(Job, key)

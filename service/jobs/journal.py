@@ -193,8 +193,8 @@ def open_records_of(session: Session, job: Job) -> list[AnyRecord]:
     """Return the intervals that meters on this machine have open; only a provisional score uses
     them.
     """
-    wanted = sa.select(OpenJournal.lines).where(OpenJournal.job == job.id)
-    return list(readable("\n".join(session.scalars(wanted)).split("\n")))
+    statement = sa.select(OpenJournal.lines).where(OpenJournal.job == job.id)
+    return list(readable("\n".join(session.scalars(statement)).split("\n")))
 
 
 def refresh_own_head(service: Service, session: Session, job: Job) -> None:

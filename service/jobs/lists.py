@@ -139,8 +139,8 @@ def _matching(
     met = met.union_all(
         sa.select(following.correlate(met).scalar_subquery()).where(met.c.value.is_not(None))
     )
-    wanted = sa.select(met.c.value, matches(met.c.value)).where(met.c.value.is_not(None))
-    rows = session.execute(wanted.limit(VALUES_MOST + 1)).all()
+    statement = sa.select(met.c.value, matches(met.c.value)).where(met.c.value.is_not(None))
+    rows = session.execute(statement.limit(VALUES_MOST + 1)).all()
     return [value for value, found in rows if found] if len(rows) <= VALUES_MOST else None
 
 
@@ -362,14 +362,14 @@ def revisions_page(
     # PostgreSQL takes no number that its column cannot hold, not even to compare with it.
     before = min(max(decode_cursor(cursor, int)[0], 0), MOST) if cursor else MOST
     with service.store.read() as session:
-        wanted = (
+        statement = (
             sa.select(Score)
             .options(defer(Score.series))
             .where(Score.job == find_job(session, job_id).id, Score.revision < before)
             .order_by(Score.revision.desc())
             .limit(limit + 1)
         )
-        rows = session.scalars(wanted).all()
+        rows = session.scalars(statement).all()
     shown, following = cut(rows, limit, lambda score: (score.revision,))
     documents = [read_job(score.doc) for score in rows]
     earlier = [*documents[1:], None]
@@ -386,15 +386,15 @@ def intervals_page(
 
     Raises UnknownJobError, IntervalsDeletedError or CursorError.
     """
-    wanted = sa.select(Interval, Device).join(Device, Device.id == Interval.device)
+    statement = sa.select(Interval, Device).join(Device, Device.id == Interval.device)
     if cursor:
         position = decode_cursor(cursor, int, int)
-        wanted = wanted.where(sa.tuple_(Interval.start_us, Device.id) > sa.tuple_(*position))
+        statement = statement.where(sa.tuple_(Interval.start_us, Device.id) > sa.tuple_(*position))
     with service.store.read() as session:
         job = find_job(session, job_id)
         require_intervals(job, "they cannot be listed")
         rows = session.execute(
-            wanted.where(Device.job == job.id)
+            statement.where(Device.job == job.id)
             .order_by(Interval.start_us, Device.id)
             .limit(limit + 1)
         ).all()
@@ -460,9 +460,9 @@ def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsA
         .limit(limit + 1)
         .subquery()
     )
-    wanted = sa.union_all(sa.select(with_jobs), sa.select(without)).order_by("project")
+    statement = sa.union_all(sa.select(with_jobs), sa.select(without)).order_by("project")
     with service.store.read() as session:
-        rows = session.execute(wanted.limit(limit + 1)).all()
+        rows = session.execute(statement.limit(limit + 1)).all()
         running = _running(session)
     shown, following = cut(rows, limit, lambda row: (row.project,))
     return ProjectsAnswer(projects=[_summary(row, running) for row in shown], next_cursor=following)
@@ -487,8 +487,8 @@ def declare_project(service: Service, project: str) -> ProjectSummary:
 
 def _one(session: Session, project: str) -> ProjectSummary:
     """Return one project, with or without jobs."""
-    wanted = sa.select(*_PROJECT_COLUMNS).where(Job.project == project).group_by(Job.project)
-    row = session.execute(wanted).one_or_none()
+    statement = sa.select(*_PROJECT_COLUMNS).where(Job.project == project).group_by(Job.project)
+    row = session.execute(statement).one_or_none()
     if row is None:
         return ProjectSummary(project=project, jobs=0, running=0, last_started_at=None)
     return _summary(row, _running(session))
@@ -496,8 +496,8 @@ def _one(session: Session, project: str) -> ProjectSummary:
 
 def _running(session: Session) -> dict[str, int]:
     """Return how many jobs of each project run."""
-    wanted = sa.select(Job.project, sa.func.count()).where(Job.state == "running")
-    return {project: jobs for project, jobs in session.execute(wanted.group_by(Job.project))}
+    statement = sa.select(Job.project, sa.func.count()).where(Job.state == "running")
+    return {project: jobs for project, jobs in session.execute(statement.group_by(Job.project))}
 
 
 def _summary(row: Any, running: dict[str, int]) -> ProjectSummary:

@@ -88,9 +88,9 @@ def _positions(service: Service, folder: SpoolFolder) -> tuple[int | None, dict[
 
     from gramwatt.service.store.models import Job, OpenJournal
 
-    wanted = sa.select(Job.id, OpenJournal.positions).join(Job, Job.id == OpenJournal.job)
+    statement = sa.select(Job.id, OpenJournal.positions).join(Job, Job.id == OpenJournal.job)
     with service.store.read() as session:
-        newest = wanted.where(Job.job_id == folder.job_id, OpenJournal.node == folder.node)
+        newest = statement.where(Job.job_id == folder.job_id, OpenJournal.node == folder.node)
         known = session.execute(newest.order_by(Job.id.desc()).limit(1)).one_or_none()
     return (known[0], json.loads(known[1])) if known else (None, {})
 

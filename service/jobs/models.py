@@ -71,8 +71,8 @@ def _state(session: Session, model_id: str) -> tuple[int, ...]:
     scored = _is_scored()
     columns = (Job.id, Job.version, Job.scored_version, Job.revision)
     sums = [sa.func.sum(one).filter(scored) for one in (*columns, Job.heard_us % _HEARD)]
-    wanted = sa.select(sa.func.count(), sa.func.count().filter(scored), *sums)
-    return tuple(session.execute(wanted.where(Job.model_id == model_id)).one())
+    statement = sa.select(sa.func.count(), sa.func.count().filter(scored), *sums)
+    return tuple(session.execute(statement.where(Job.model_id == model_id)).one())
 
 
 def _is_scored() -> sa.ColumnElement[bool]:
@@ -133,7 +133,7 @@ def models_page(
 ) -> tuple[list[ModelSummary], str | None]:
     """Models by id, and the cursor of the next page; raises CursorError."""
     after = decode_cursor(cursor, str)[0] if cursor else ""
-    wanted = (
+    statement = (
         sa.select(Job.model_id, sa.func.count(), sa.func.max(Job.started_us))
         .where(Job.model_id > after)
         .group_by(Job.model_id)
@@ -141,6 +141,6 @@ def models_page(
         .limit(limit + 1)
     )
     with service.store.read() as session:
-        rows = session.execute(wanted).all()
+        rows = session.execute(statement).all()
     shown, following = cut(rows, limit, lambda row: (row.model_id,))
     return [ModelSummary(name or "", jobs, text_from_us(us)) for name, jobs, us in shown], following

@@ -81,7 +81,7 @@ def outdated(session: Session, job: Job, *, since_us: int = 0) -> list[int]:
         Job.id.in_(sa.select(Device.job).where(_same_device(known.all()))),
         Job.id.in_(sa.select(JobLabel.job).where(JobLabel.label.in_(labels))),
     )
-    wanted = (
+    statement = (
         sa.select(Job.id)
         .where(Job.reporter.is_not(None), Job.id != job.id)
         .where(Job.reporter.in_(lesser_reporters(job.reporter, REPORTERS)))
@@ -89,7 +89,7 @@ def outdated(session: Session, job: Job, *, since_us: int = 0) -> list[int]:
         .order_by(Job.reporter, Job.id)
         .with_for_update()
     )
-    keys = list(connection.scalars(wanted))
+    keys = list(connection.scalars(statement))
     if keys:
         changed = sa.update(Job).where(Job.id.in_(keys))
         connection.execute(changed.values(version=Job.version + 1))
@@ -105,7 +105,7 @@ def _better_jobs(session: Session, job: Job) -> Iterable[_Better]:
     labels = sa.select(JobLabel.label).where(JobLabel.job == job.id, _is_work(JobLabel.label))
     same_work = sa.select(JobLabel.job).where(JobLabel.label.in_(labels))
     worse = (job.reporter, *lesser_reporters(job.reporter, REPORTERS))
-    wanted = (
+    statement = (
         sa.select(Job.id, Job.started_us, Job.ended_us, Job.intervals_deleted_us)
         .add_columns(Job.id.in_(same_work))
         .where(sa.or_(Job.reporter.is_(None), Job.reporter.not_in(worse)))
@@ -118,7 +118,7 @@ def _better_jobs(session: Session, job: Job) -> Iterable[_Better]:
         )
         .order_by(Job.id)
     )
-    for key, started_us, ended_us, deleted_us, is_same in connection.execute(wanted).all():
+    for key, started_us, ended_us, deleted_us, is_same in connection.execute(statement).all():
         stated = sa.select(Statement.line).join(Writer, Writer.id == Statement.writer)
         stated = stated.where(Writer.job == key).order_by(Writer.id)
         lines = list(readable(connection.scalars(stated)))

@@ -91,12 +91,12 @@ def _with_publishers(
 def _with_publisher(service: Service, session: Session, month: str, row: FactorRow) -> FactorRow:
     if row.quality in ANNUAL:
         return _of_catalog(service, row)
-    wanted = sa.select(IntensitySeries).where(
+    statement = sa.select(IntensitySeries).where(
         IntensitySeries.zone == row.zone,
         IntensitySeries.signal == SCORED[0],
         IntensitySeries.basis == SCORED[1],
     )
-    for series in session.scalars(wanted.order_by(IntensitySeries.id)):
+    for series in session.scalars(statement.order_by(IntensitySeries.id)):
         names = {name: getattr(series, name) for name in SeriesName._fields}
         known = SeriesName(**names)
         if row.source not in {source_text(q, known) for q in get_args(Quality)}:
@@ -144,7 +144,7 @@ def _published(zone: ZoneIntensity) -> dict[str, str | None]:
 def _files(session: Session, month: str, series: SeriesName) -> list[FactorFileDoc]:
     """Return the imported files of a series with a day in the month, the last import first."""
     start, end = month_span(month)
-    wanted = sa.select(IntensityFile).where(
+    statement = sa.select(IntensityFile).where(
         IntensityFile.zone == series.zone,
         IntensityFile.signal == series.signal,
         IntensityFile.basis == series.basis,
@@ -161,5 +161,5 @@ def _files(session: Session, month: str, series: SeriesName) -> list[FactorFileD
             imported_by=row.imported_by,
             imported_at=text_from_us(row.imported_us),
         )
-        for row in session.scalars(wanted.order_by(IntensityFile.imported_us.desc()))
+        for row in session.scalars(statement.order_by(IntensityFile.imported_us.desc()))
     ]

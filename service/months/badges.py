@@ -42,10 +42,10 @@ def project_badge(service: Service, project: str, unit: str | None) -> str:
     sums = {m: _decoded(kept.document) for m, kept in months.items() if kept.document}
     with_jobs = [m for m in months if m not in sums or sums[m].totals.jobs]
     if not with_jobs:
-        return badge(project, "no data yet", f"{project}: no data yet", known=False)
+        return badge(project, "no data yet", f"{project}: no data yet", has_figure=False)
     month = max(with_jobs)
     if month not in sums:
-        return badge(project, "no figure yet", f"{project}: no figure yet", known=False)
+        return badge(project, "no figure yet", f"{project}: no figure yet", has_figure=False)
     is_over = month < present and months[month].holds
     named = month if is_over else f"{month} so far"
     return _of_month(sums[month], named, project, unit)
@@ -60,7 +60,7 @@ def _of_month(sums: _Sums, month: str, project: str, unit: str | None) -> str:
     if row is not None:
         return _badge(project, row.g_per_unit, month, row.conformance)
     if unit is not None:
-        return badge(project, f"no {unit} in {month}", f"{project}: no {unit}", known=False)
+        return badge(project, f"no {unit} in {month}", f"{project}: no {unit}", has_figure=False)
     return _badge(project, sums.totals.total_g, month, "")
 
 
@@ -75,7 +75,7 @@ def _row(rows: Sequence[ProjectRow], unit: str | None) -> ProjectRow | None:
 
 def _badge(project: str, figure: Quantity | None, month: str, conformance: str) -> str:
     if figure is None:
-        return badge(project, f"not known, {month}", f"{project}: not known", known=False)
+        return badge(project, f"not known, {month}", f"{project}: not known", has_figure=False)
     marks = [] if figure.kind in METERED else ["estimated"]
     marks += ["no SCI"] if conformance == "not-sci" else []
     value = ", ".join([plain(value_text(figure)), month, *marks])

@@ -189,11 +189,11 @@ def _sums(
 
 def _rows(service: Service, months: Collection[str], project: str | None) -> int:
     """Return how many jobs the sums of these months are made of."""
-    wanted = sa.select(sa.func.count()).where(JobMonth.month.in_(months))
+    statement = sa.select(sa.func.count()).where(JobMonth.month.in_(months))
     if project is not None:
-        wanted = wanted.where(JobMonth.project == project)
+        statement = statement.where(JobMonth.project == project)
     with service.for_every_project().store.read() as session:
-        return session.scalar(wanted) or 0
+        return session.scalar(statement) or 0
 
 
 class _Totals(msgspec.Struct):

@@ -54,11 +54,11 @@ def pending_jobs(
     jobs: list[Job] = []
     joules: dict[int, dict[str, float]] = {}
     for keys in _portions([key for key, began_us in pending.items() if began_us < end_us]):
-        wanted = sa.select(Job).where(Job.id.in_(keys))
+        statement = sa.select(Job).where(Job.id.in_(keys))
         if project is not None:
-            wanted = wanted.where(Job.project == project)
-        jobs += session.scalars(wanted)
-        joules |= _joules(session, wanted.with_only_columns(Job.id), start_us, end_us)
+            statement = statement.where(Job.project == project)
+        jobs += session.scalars(statement)
+        joules |= _joules(session, statement.with_only_columns(Job.id), start_us, end_us)
     running: list[Pending] = []
     unscored: list[Pending] = []
     excluded: list[ExcludedDoc] = []
@@ -83,7 +83,7 @@ def _joules(
     left = sa.case((Interval.start_us > start_us, Interval.start_us), else_=start_us)
     right = sa.case((Interval.end_us < end_us, Interval.end_us), else_=end_us)
     share = Interval.energy_j * (right - left) / (Interval.end_us - Interval.start_us)
-    wanted = (
+    statement = (
         sa.select(Device.job, Interval.kind, sa.func.sum(share))
         .join(Interval, Interval.device == Device.id)
         # An interval is a day long at most, so the key finds those of the month.
@@ -92,7 +92,7 @@ def _joules(
         .group_by(Device.job, Interval.kind)
     )
     found: dict[int, dict[str, float]] = {}
-    for job, kind, joules in session.execute(wanted):
+    for job, kind, joules in session.execute(statement):
         found.setdefault(job, {})[kind] = joules
     return found
 
@@ -119,10 +119,10 @@ def deleted_jobs(
 ) -> list[DeletedRow]:
     """Return the deleted jobs that started in the month, in order of their deletion."""
     start_us, end_us = service.month_span_us(month)
-    wanted = sa.select(Deletion).where(Deletion.started_us.between(start_us, end_us - 1))
+    statement = sa.select(Deletion).where(Deletion.started_us.between(start_us, end_us - 1))
     if project is not None:
-        wanted = wanted.where(Deletion.project == project)
-    found = session.scalars(wanted.order_by(Deletion.deleted_us, Deletion.job_id))
+        statement = statement.where(Deletion.project == project)
+    found = session.scalars(statement.order_by(Deletion.deleted_us, Deletion.job_id))
     return [_deleted(row, month) for row in found]
 
 

@@ -78,11 +78,11 @@ def sum_newest_months(service: Service) -> None:
     """
     present = service.month_now()
     newest = sa.func.max(MonthSum.month)
-    wanted = sa.select(MonthSum.project, newest).where(
+    statement = sa.select(MonthSum.project, newest).where(
         MonthSum.month.between(months_before(present, BADGE_MONTHS)[-1], present)
     )
     with service.store.read() as session:
-        rows = session.execute(wanted.group_by(MonthSum.project))
+        rows = session.execute(statement.group_by(MonthSum.project))
         months: dict[str, str] = {project: month for project, month in rows}
     for project, month in sorted(months.items()):
         if project != ALL or month == present:

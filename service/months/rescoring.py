@@ -44,10 +44,10 @@ def jobs_to_rescore(
     if backfill is not None and backfill.done != today:
         last = backfill.job if backfill.until == today else 0
         waiting.append(sa.select(Job.id).where(Job.id > last, *to_rescore()))
-    wanted = sa.select(sa.func.count(sa.distinct(JobMonth.job))).where(
+    statement = sa.select(sa.func.count(sa.distinct(JobMonth.job))).where(
         JobMonth.month.in_(sorted(months)),
         sa.or_(*(JobMonth.job.in_(jobs) for jobs in waiting)),
     )
     if project is not None:
-        wanted = wanted.where(JobMonth.project == project)
-    return session.scalar(wanted) or 0
+        statement = statement.where(JobMonth.project == project)
+    return session.scalar(statement) or 0

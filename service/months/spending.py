@@ -156,10 +156,12 @@ def budget_uses(
 ) -> list[BudgetUse]:
     """Return how much of each budget of the month its project used, by project."""
     # A month's own budget comes after the one for every month, and replaces it.
-    wanted = sa.select(Budget).where(Budget.month.in_((month, EVERY_MONTH))).order_by(Budget.month)
+    statement = (
+        sa.select(Budget).where(Budget.month.in_((month, EVERY_MONTH))).order_by(Budget.month)
+    )
     if project is not None:
-        wanted = wanted.where(Budget.project == project)
-    budgets = {row.project: row for row in session.scalars(wanted)}
+        statement = statement.where(Budget.project == project)
+    budgets = {row.project: row for row in session.scalars(statement)}
     if not budgets:
         return []
     scopes = {name: scope_of(budgets[name]) for name in sorted(budgets)}
@@ -216,13 +218,13 @@ def _running(
     service: Service, keys: Collection[ProjectMonth]
 ) -> dict[ProjectMonth, list[list[DayDoc]]]:
     """Return the days in each month of each running job of a project, by its score as last made."""
-    wanted = (
+    statement = (
         sa.select(Job.project, Provisional.doc)
         .join(Job, Job.id == Provisional.job)
         .where(Job.state == "running", Job.project.in_({project for _, project in keys}))
     )
     with service.store.read() as session:
-        documents = [(project, read_job(doc)) for project, doc in session.execute(wanted)]
+        documents = [(project, read_job(doc)) for project, doc in session.execute(statement)]
     found: dict[ProjectMonth, list[list[DayDoc]]] = {}
     for project, document in documents:
         for month in {month for month, of in keys if of == project}:
@@ -233,13 +235,13 @@ def _running(
 
 def _running_of_group(service: Service, month: str, group: Group) -> list[list[DayDoc]]:
     """Return the same of each running job of a group."""
-    wanted = (
+    statement = (
         sa.select(Provisional.doc)
         .join(Job, Job.id == Provisional.job)
         .where(Job.state == "running", group.holds(Job.id, Job.project))
     )
     with service.for_every_project().store.read() as session:
-        found = [_days(read_job(doc), month) for doc in session.scalars(wanted)]
+        found = [_days(read_job(doc), month) for doc in session.scalars(statement)]
     return [days for days in found if days]
 
 

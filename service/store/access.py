@@ -155,6 +155,6 @@ def with_names(session: Session, text: str) -> str:
     aliases = set(_ALIAS.findall(text))
     if not aliases:
         return text
-    wanted = sa.select(Person.alias, Person.name).where(Person.alias.in_(sorted(aliases)))
-    names = {alias: json.dumps(name)[1:-1] for alias, name in session.execute(wanted) if name}
+    statement = sa.select(Person.alias, Person.name).where(Person.alias.in_(sorted(aliases)))
+    names = {alias: json.dumps(name)[1:-1] for alias, name in session.execute(statement) if name}
     return _ALIAS.sub(lambda alias: names.get(alias[0], alias[0]), text)

@@ -247,9 +247,9 @@ def _previewed(service: Service, key: int, stored: JobDoc) -> ScorePreview:
 
 def _following(service: Service, last: int) -> list[int]:
     """Return the next jobs after `last` to score, a portion of what may be a million."""
-    wanted = sa.select(Job.id).where(Job.id > last, *to_rescore())
+    statement = sa.select(Job.id).where(Job.id > last, *to_rescore())
     with service.store.read() as session:
-        return list(session.scalars(wanted.order_by(Job.id).limit(JOBS_AT_ONCE)))
+        return list(session.scalars(statement.order_by(Job.id).limit(JOBS_AT_ONCE)))
 
 
 def _keep(service: Service, row: FactorBackfill) -> None:

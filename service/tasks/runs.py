@@ -166,8 +166,8 @@ def _succeeded(session: Session) -> dict[str, int]:
     the clock may have been ahead.
     """
     newest = sa.select(sa.func.max(TaskRun.id)).where(TaskRun.outcome == "done")
-    wanted = sa.select(TaskRun.task, TaskRun.ended_us)
-    found = session.execute(wanted.where(TaskRun.id.in_(newest.group_by(TaskRun.task))))
+    statement = sa.select(TaskRun.task, TaskRun.ended_us)
+    found = session.execute(statement.where(TaskRun.id.in_(newest.group_by(TaskRun.task))))
     return {name: at_us for name, at_us in found if at_us is not None}
 
 

@@ -90,8 +90,8 @@ def _delete(
     service: Service, key: int, old: tuple[sa.ColumnElement[bool], ...], session: Session
 ) -> int:
     """Delete those of one job, unless lines have arrived meanwhile; 1 if it did, else 0."""
-    wanted = sa.select(Job).where(Job.id == key, *old).with_for_update()
-    job = session.scalars(wanted).one_or_none()
+    statement = sa.select(Job).where(Job.id == key, *old).with_for_update()
+    job = session.scalars(statement).one_or_none()
     if job is None:
         return 0
     devices = sa.select(Device.id).where(Device.job == key)
@@ -177,8 +177,8 @@ def close_silent(service: Service) -> list[str]:
 
 def _close(service: Service, key: int, limit_us: int, session: Session) -> str | None:
     """Close the job as silent and return its id; None when it has been heard again."""
-    wanted = sa.select(Job).where(Job.id == key, *_is_silent(limit_us)).with_for_update()
-    job = session.scalars(wanted).one_or_none()
+    statement = sa.select(Job).where(Job.id == key, *_is_silent(limit_us)).with_for_update()
+    job = session.scalars(statement).one_or_none()
     if job is None:
         return None
     job.silent_us = service.now_us()
@@ -223,7 +223,7 @@ def _outdated(service: Service) -> list[int]:
     """Running jobs whose provisional score lacks lines and is old, the oldest score first."""
     now_us = service.now_us()
     is_old = (now_us - Provisional.made_us) * FRACTION >= now_us - Job.started_us
-    wanted = (
+    statement = (
         sa.select(Job.id)
         .outerjoin(Provisional, Provisional.job == Job.id)
         .where(Job.state == "running")
@@ -233,4 +233,4 @@ def _outdated(service: Service) -> list[int]:
         .order_by(sa.func.coalesce(Provisional.made_us, 0), Job.id)
     )
     with service.store.read() as session:
-        return list(session.scalars(wanted))
+        return list(session.scalars(statement))
