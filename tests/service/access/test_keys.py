@@ -257,8 +257,8 @@ def test_a_month_of_a_key_s_project_alone(client, two):
 
 
 def test_a_key_of_a_project_changes_nothing_of_another(client, two):
+    key = with_key(two, "a", "admin", "A")
     for change in ["patch", "delete", "post"]:
-        key = with_key(two, "a", "admin", "A")
         before = client.get("/v1/jobs/job-B/report").data
         address = "/v1/jobs/job-B" + ("/rescore" if change == "post" else "")
         answer = client.open(address, method=change.upper(), json={}, headers=key)
