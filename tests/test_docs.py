@@ -237,6 +237,18 @@ def test_every_link_and_every_named_document_exists() -> None:
         for target in LINK.findall(page.read_text("utf-8"))
         if not (page.parent / target).exists()
     ]
+    files = {path.as_posix() for path in sources(*PACKAGES)} | {
+        path.as_posix()
+        for name in ("tests", "scripts", "benchmarks")
+        for path in (ROOT / name).rglob("*.py")
+    }
+    for page in DOCS:
+        named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text("utf-8")))
+        missing += [
+            f"{page.name}: {name}"
+            for name in named
+            if not any(file.endswith(f"/{name}") for file in files)
+        ]
     for path in sources(*PACKAGES):
         named = set(re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8")))
         missing += [f"{path.name}: {name}" for name in named if not (ROOT / name).exists()]
