@@ -17,7 +17,7 @@ from waves import PUBLISHED, SENSORS, Sensor, Wave, random_waves
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
-from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.settings.config import Config

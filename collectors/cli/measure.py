@@ -33,15 +33,15 @@ from gramwatt.collectors.settings.launches import (
 )
 from gramwatt.collectors.settings.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.spool.score import preload_engine
-from gramwatt.collectors.track.client import (
+from gramwatt.collectors.track.messages import print_message
+from gramwatt.collectors.track.session import (
     COMMAND,
+    JOB_SETTINGS,
     TRACK,
     WORKER,
     Client,
     switched_off,
 )
-from gramwatt.collectors.track.messages import print_message
-from gramwatt.collectors.track.session import JOB_SETTINGS
 
 if TYPE_CHECKING:
     from gramwatt.collectors.cli.counts import RunCounts

@@ -34,9 +34,9 @@ from gramwatt.collectors.settings.config import (
 from gramwatt.collectors.settings.files import first_notice_today, why
 from gramwatt.collectors.settings.launches import enclosing_job, job_id
 from gramwatt.collectors.settings.platform import refused
-from gramwatt.collectors.track.client import quiet, switched_off
 from gramwatt.collectors.track.launch import ask_sync
 from gramwatt.collectors.track.messages import print_lines, print_message
+from gramwatt.collectors.track.session import quiet, switched_off
 from gramwatt.sci.records.records import SERVING
 
 TYPE_CHECKING = False

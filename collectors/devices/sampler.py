@@ -34,10 +34,10 @@ from gramwatt.collectors.devices.counter import (
     CrossCheck,
     EnergyMeter,
     Reading,
+    SampleBuffer,
     counter_at,
 )
 from gramwatt.collectors.devices.library import LIMIT_S, Crashes, Opening
-from gramwatt.collectors.devices.sample_buffer import SampleBuffer
 from gramwatt.collectors.devices.shared_board import SharedBoards, SharedLedger
 from gramwatt.collectors.settings.clock import NS_PER_S, Timeline, suspended_between
 from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule

@@ -19,9 +19,7 @@ from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.visibility import reserves
-from gramwatt.collectors.meter.dependencies import Dependencies
-from gramwatt.collectors.meter.device_manager import DeviceManager
-from gramwatt.collectors.meter.windows import WindowRecorder
+from gramwatt.collectors.meter.device_manager import Dependencies, DeviceManager
 from gramwatt.collectors.serving.count import ServerCounts
 from gramwatt.collectors.serving.presets import from_start
 from gramwatt.collectors.settings import files, identity
@@ -35,7 +33,7 @@ from gramwatt.collectors.settings.launches import (
     launched_elsewhere,
 )
 from gramwatt.collectors.settings.orchestrators import rank, scheduler_ids, scheduler_tags
-from gramwatt.collectors.spool.counts import CountedSoFar
+from gramwatt.collectors.spool.counts import CountedSoFar, Process, Processes, WindowRecorder
 from gramwatt.collectors.spool.intervals import moment
 from gramwatt.collectors.spool.score import Requests
 from gramwatt.collectors.spool.spool import (
@@ -48,9 +46,8 @@ from gramwatt.collectors.spool.spool import (
     usable_home,
 )
 from gramwatt.collectors.spool.writer import Journal
-from gramwatt.collectors.track.client import COMMAND
 from gramwatt.collectors.track.counts import JobFolder
-from gramwatt.collectors.track.processes import Process, Processes
+from gramwatt.collectors.track.session import COMMAND
 from gramwatt.sci.figures.notices import CODES, FOR_USER
 from gramwatt.sci.figures.unit_names import misspelt
 from gramwatt.sci.records.records import (

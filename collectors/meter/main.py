@@ -17,17 +17,17 @@ from dataclasses import replace
 from typing import Any
 
 from gramwatt.collectors.host.codecarbon import starter
-from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter, Log
 from gramwatt.collectors.settings.catalogs import consistent
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.settings.config import Config, for_own_process, resolve
 from gramwatt.collectors.settings.installation import has_service
+from gramwatt.collectors.spool.counts import Processes
 from gramwatt.collectors.spool.score import Ended, lines, preload_engine, report_location
 from gramwatt.collectors.spool.spool import SpoolFolder
-from gramwatt.collectors.track.client import COMMAND
 from gramwatt.collectors.track.counts import JobFolder, remove_left_over
-from gramwatt.collectors.track.processes import Processes
+from gramwatt.collectors.track.session import COMMAND
 
 FIRST_SYNC_NS, SYNC_EVERY_NS = NS_PER_S // 3, 30 * NS_PER_S
 """When a server is sent what is journaled of a running job: soon after its start, so that it is in

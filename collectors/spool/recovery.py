@@ -8,10 +8,9 @@ from typing import Any
 
 from gramwatt.collectors.settings import files
 from gramwatt.collectors.settings.identity import safe_id
-from gramwatt.collectors.spool.counts import CountedSoFar
+from gramwatt.collectors.spool.counts import CountedSoFar, Processes
 from gramwatt.collectors.spool.spool import LOCK, SpoolFolder, WriterFile, acquire
 from gramwatt.collectors.track.counts import JobFolder
-from gramwatt.collectors.track.processes import Processes
 from gramwatt.sci.figures.errors import RecordError
 from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.records.records import (

@@ -14,7 +14,6 @@ import os
 import sys
 
 from gramwatt.collectors.settings.platform import refused
-from gramwatt.collectors.track.client import is_set, switched_off
 from gramwatt.collectors.track.decorators import decorate
 from gramwatt.collectors.track.launch import ask_sync
 from gramwatt.collectors.track.messages import print_message
@@ -23,9 +22,11 @@ from gramwatt.collectors.track.session import (
     OpenWindow,
     Session,
     close_session,
+    is_set,
     joined_session,
     open_session,
     running_session,
+    switched_off,
 )
 
 TYPE_CHECKING = False

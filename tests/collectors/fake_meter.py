@@ -11,8 +11,8 @@ import sys
 import time
 
 from gramwatt.collectors.settings.proc import process_start_ns
+from gramwatt.collectors.spool.counts import Processes
 from gramwatt.collectors.track.counts import JobFolder
-from gramwatt.collectors.track.processes import Processes
 
 
 def main() -> None:

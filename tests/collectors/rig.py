@@ -12,7 +12,7 @@ from typing import Any
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
-from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.serving.poll import Poller, Polls
 from gramwatt.collectors.serving.presets import Server
@@ -175,6 +175,13 @@ class Rig:
         self.send(meter, pid, cmd="stop", state=state, at_ns=self.clock.now_ns(), **more)
         if meter.closed:
             meter.release()
+
+    def job(self, duration_s: float, **more: Any) -> JobMeter:
+        """The meter of a whole job of that length [s]; `more` as `start` takes it."""
+        meter = self.start(**more)
+        self.run(duration_s, meter)
+        self.stop(meter)
+        return meter
 
     def kill(self, meter: JobMeter) -> None:
         """As SIGKILL: nothing more is written, the kernel lets go of the locks."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from gramwatt.collectors.devices.board import DevicePort, SourceAbsent
 from gramwatt.collectors.devices.nvml import Nvml
-from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.doubles.synthetic import SyntheticGpu, SyntheticNvml
 from tests.collectors.rig import Rig

@@ -16,13 +16,12 @@ from typing import Any
 from gramwatt.collectors.settings import files
 from gramwatt.collectors.settings.clock import Timeline
 from gramwatt.collectors.settings.config import Config
-from gramwatt.collectors.spool.counts import CountedSoFar
+from gramwatt.collectors.spool.counts import CountedSoFar, Processes
 from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule, moment
 from gramwatt.collectors.spool.send import SyncResult, sync
 from gramwatt.collectors.spool.spool import SpoolFolder, remember_server, spool_root
 from gramwatt.collectors.spool.writer import Journal
 from gramwatt.collectors.track.counts import JobFolder, Totals
-from gramwatt.collectors.track.processes import Processes
 from gramwatt.sci.records.records import (
     CountRecord,
     DeviceRecord,

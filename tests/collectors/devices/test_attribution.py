@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,9 +36,7 @@ def split(whole_j: float, idle_j: float, tenants: list[Tenant]) -> dict[str, flo
 
 @settings(max_examples=150)
 @given(joules, joules, boards)
-def test_the_parts_are_at_most_the_whole_and_none_is_negative(
-    whole_j: float, idle_j: float, board: list[Tenant]
-) -> None:
+def test_the_parts_are_at_most_the_whole_and_none_is_negative(whole_j, idle_j, board):
     parts_j = split(whole_j, idle_j, board).values()
     assert min(parts_j, default=0.0) >= 0
     assert sum(parts_j) <= whole_j * (1 + 1e-9)
@@ -47,9 +44,7 @@ def test_the_parts_are_at_most_the_whole_and_none_is_negative(
 
 @settings(max_examples=150)
 @given(joules, joules, boards)
-def test_used_and_reserved_energy_is_billed_in_full(
-    whole_j: float, idle_j: float, board: list[Tenant]
-) -> None:
+def test_used_and_reserved_energy_is_billed_in_full(whole_j, idle_j, board):
     """Dynamic energy wherever somebody worked, idle energy where the reserved parts fill the board
     or are not all known.
     """
@@ -63,15 +58,13 @@ def test_used_and_reserved_energy_is_billed_in_full(
 
 @settings(max_examples=50)
 @given(joules, joules, boards, st.randoms())
-def test_the_order_of_tenants_changes_nothing(
-    whole_j: float, idle_j: float, board: list[Tenant], random: Any
-) -> None:
+def test_the_order_of_tenants_changes_nothing(whole_j, idle_j, board, random):
     mixed = list(board)
     random.shuffle(mixed)
     assert split(whole_j, idle_j, mixed) == pytest.approx(split(whole_j, idle_j, board))
 
 
-def test_where_nobody_worked_or_no_use_is_known_the_reservation_decides() -> None:
+def test_where_nobody_worked_or_no_use_is_known_the_reservation_decides():
     # 2 of 7 and 1 of 7 compute slices: 4 of 7 stay unallocated
     board = [Tenant("a", 0, 2 / 7), Tenant("b", None, 1 / 7)]
     assert split(700, 140, board) == pytest.approx({"a": 200, "b": 100})
@@ -106,10 +99,7 @@ def gpu_j(rig: Rig, job_id: str = "job", *kinds: str) -> float:
 
 
 def run(rig: Rig, duration_s: float, environ: dict[str, str], pid: int = ME) -> JobMeter:
-    meter = rig.start(pid=pid, environ=environ)
-    rig.run(duration_s, meter)
-    rig.stop(meter)
-    return meter
+    return rig.job(duration_s, pid=pid, environ=environ)
 
 
 def notices(rig: Rig) -> list[str]:
@@ -117,14 +107,14 @@ def notices(rig: Rig) -> list[str]:
     return [text for text in end.notices if text.startswith("gpu-shared: ")]
 
 
-def test_a_board_of_ones_own_is_billed_whole_idle_included(tmp_path: Path) -> None:
+def test_a_board_of_ones_own_is_billed_whole_idle_included(tmp_path):
     rig = Rig(tmp_path, gpu(BUSY, processes=[process(ME, 60, 8)]))
     run(rig, 400, {})
     assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
     assert notices(rig) == []
 
 
-def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path: Path) -> None:
+def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path):
     users = [process(ME, 60, 20), process(SOMEBODY, 20, 40)]
     rig = Rig(tmp_path, gpu(BUSY, processes=users, memory_b=80 * GIB))
     rig.clock.sleep(20)  # begin in an idle half: what idle draws is known from then on
@@ -139,7 +129,7 @@ def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path: Path) -> None
     assert any(f"{(60_000 + 10_000) / 120_000:.1%}"[:2] in text for text in notices(rig))
 
 
-def test_a_windows_edge_between_two_ticks_leaves_the_idle_power(tmp_path: Path) -> None:
+def test_a_windows_edge_between_two_ticks_leaves_the_idle_power(tmp_path):
     """A span of some ms may hold a hundredth of a tick's energy: that is no mean power."""
     users = [process(ME, 60, 20), process(SOMEBODY, 20, 40)]
     rig = Rig(tmp_path, gpu({"type": "constant", "power_w": 100}, processes=users))
@@ -154,14 +144,14 @@ def test_a_windows_edge_between_two_ticks_leaves_the_idle_power(tmp_path: Path) 
     assert gpu_j(rig) == pytest.approx(401.2 * 100 * 0.25, rel=0.02)
 
 
-def test_processes_of_another_namespace_cannot_be_told_apart(tmp_path: Path) -> None:
+def test_processes_of_another_namespace_cannot_be_told_apart(tmp_path):
     users = [process(4_100_000 + n, 10, 1) for n in range(4)]  # above the kernel's highest id
     rig = Rig(tmp_path, gpu(processes=users))
     run(rig, 100, SHARED)
     assert gpu_j(rig) == pytest.approx(25_000 / 4, rel=1e-3)
 
 
-def test_a_board_declared_shared_whose_processes_are_not_listed_says_so(tmp_path: Path) -> None:
+def test_a_board_declared_shared_whose_processes_are_not_listed_says_so(tmp_path):
     silent = [{"type": "unsupported", "call": "users"}]
     rig = Rig(tmp_path, gpu(faults=silent))
     run(rig, 100, SHARED)
@@ -170,7 +160,7 @@ def test_a_board_declared_shared_whose_processes_are_not_listed_says_so(tmp_path
     assert "does not list who uses it, so it is billed whole" in text
 
 
-def test_jobs_that_measure_such_a_board_divide_it_evenly(tmp_path: Path) -> None:
+def test_jobs_that_measure_such_a_board_divide_it_evenly(tmp_path):
     rig = Rig(tmp_path, gpu(faults=[{"type": "unsupported", "call": "users"}]))
     first, second = (rig.start(pid=ME, job_id=name, environ=SHARED) for name in "ab")
     rig.run(100, first, second)
@@ -179,7 +169,7 @@ def test_jobs_that_measure_such_a_board_divide_it_evenly(tmp_path: Path) -> None
     assert gpu_j(rig, "a") + gpu_j(rig, "b") == pytest.approx(25_000, abs=11 * 250)
 
 
-def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path: Path) -> None:
+def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path):
     rig = Rig(tmp_path, gpu())
     first = rig.start(pid=ME, job_id="a")
     rig.run(100, first)
@@ -197,7 +187,7 @@ def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path: Path) -> N
     assert [path for path in (tmp_path / "boards").rglob("*") if path.is_file()] == []
 
 
-def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path: Path) -> None:
+def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path):
     slices = [["MIG-a", 3 / 7], ["MIG-b", 2 / 7], ["MIG-c", 1 / 7]]
     rig = Rig(tmp_path, gpu(BUSY, slices=slices))
     start_ns = rig.clock.now_ns()
@@ -223,7 +213,7 @@ def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path: Pa
     assert "attributed" in kinds
 
 
-def test_a_process_is_the_jobs_by_descent_or_by_the_id_it_was_given(tmp_path: Path) -> None:
+def test_a_process_is_the_jobs_by_descent_or_by_the_id_it_was_given(tmp_path):
     def make(pid: int, parent: int, environ: bytes = b"") -> None:
         folder = tmp_path / str(pid)
         folder.mkdir()

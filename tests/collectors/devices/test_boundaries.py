@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,9 +14,7 @@ SQUARE = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}
 
 
 @pytest.mark.parametrize("period_s", [0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
-def test_any_update_period_is_found_and_both_edges_are_interpolated(
-    tmp_path: Path, period_s: float
-) -> None:
+def test_any_update_period_is_found_and_both_edges_are_interpolated(tmp_path, period_s):
     draw = Random(f"{period_s}")
     for number in range(5):
         rig = Rig(tmp_path / str(number), gpu(SQUARE, update_period_s=period_s))
@@ -40,8 +37,8 @@ def test_any_update_period_is_found_and_both_edges_are_interpolated(
 
 @pytest.mark.parametrize(("period_s", "longest_s"), [(0.1, 0.16), (0.2, 0.28), (1.0, 0.52)])
 def test_the_end_waits_no_longer_than_a_period_and_never_more_than_half_a_second(
-    tmp_path: Path, period_s: float, longest_s: float
-) -> None:
+    tmp_path, period_s, longest_s
+):
     waits_s = []
     for number in range(8):
         rig = Rig(tmp_path / str(number), gpu(update_period_s=period_s))
@@ -54,9 +51,7 @@ def test_the_end_waits_no_longer_than_a_period_and_never_more_than_half_a_second
 
 
 @pytest.mark.parametrize("fails_at_s", [0.03, 20.0])
-def test_a_boundary_whose_reads_fail_ends_and_holds_no_other_device_up(
-    tmp_path: Path, fails_at_s: float
-) -> None:
+def test_a_boundary_whose_reads_fail_ends_and_holds_no_other_device_up(tmp_path, fails_at_s):
     """The start waits at most 2.5 s and a window's edge 0.5 s, at 100 reads a second; after that
     the device is read once a second, and the profile of the other one every 5 s.
     """

@@ -53,7 +53,7 @@ class CostlyReplay(ReplayNvml):
         return values
 
 
-def test_it_is_read_every_five_seconds_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_it_is_read_every_five_seconds_and_nothing_is_lost(tmp_path):
     rig = CostlyRig(tmp_path, waveform=SQUARE, power="mean")
     start_ns = rig.clock.now_ns()
     meter = rig.start()
@@ -71,7 +71,7 @@ def test_it_is_read_every_five_seconds_and_nothing_is_lost(tmp_path: Path) -> No
     assert all(item.utilisation_mean == 1.0 for item in found[2:-1])
 
 
-def test_a_recorded_training_is_billed_with_a_fifth_of_the_readings(tmp_path: Path) -> None:
+def test_a_recorded_training_is_billed_with_a_fifth_of_the_readings(tmp_path):
     rig = RecordedRig(tmp_path, "training", CostlyReplay)
     rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S + 0.4)
     start_s = rig.moment_s

@@ -17,17 +17,13 @@ SENSORS = ("mean", "instant")
 
 def findings(home: Path, duration_s: float, **board: Any) -> list[str]:
     rig = Rig(home, gpu(**board))
-    meter = rig.start()
-    rig.run(duration_s, meter)
-    rig.stop(meter)
+    meter = rig.job(duration_s)
     return [text for text in meter.notices if text.startswith("meter-cross-check: ")]
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
 @pytest.mark.parametrize("gain", [0.5, 2.0])
-def test_a_counter_that_counts_half_or_double_is_told_once(
-    tmp_path: Path, gain: float, sensor: str
-) -> None:
+def test_a_counter_that_counts_half_or_double_is_told_once(tmp_path, gain, sensor):
     wave = {"type": "square", "low_w": 100, "high_w": 500, "period_s": 2.0}
     found = findings(tmp_path, 1500, waveform=wave, power=sensor, counter_gain=gain)
     assert len(found) == 1
@@ -38,12 +34,10 @@ def test_a_counter_that_counts_half_or_double_is_told_once(
 
 
 @pytest.mark.parametrize("gain", [0.01, 0.3, 2.9])
-def test_a_counter_that_is_another_quantity_is_no_longer_used(tmp_path: Path, gain: float) -> None:
+def test_a_counter_that_is_another_quantity_is_no_longer_used(tmp_path, gain):
     """amdsmi #38: a hundredth of the power."""
     rig = Rig(tmp_path, gpu(power="mean", counter_gain=gain))
-    meter = rig.start()
-    rig.run(1000, meter)
-    rig.stop(meter)
+    meter = rig.job(1000)
     is_used = gain > 1 / 3
     counted_s = 1000 if is_used else 64
     expected_j = 250 * (gain * counted_s + 1000 - counted_s)
@@ -53,9 +47,7 @@ def test_a_counter_that_is_another_quantity_is_no_longer_used(tmp_path: Path, ga
     assert text.endswith("the counter is used." if is_used else "power is integrated from here on.")
 
 
-def test_means_over_the_second_tell_within_minutes_and_a_tenth_is_no_difference(
-    tmp_path: Path,
-) -> None:
+def test_means_over_the_second_tell_within_minutes_and_a_tenth_is_no_difference(tmp_path):
     steady = {"type": "constant", "power_w": 500}
     assert findings(tmp_path / "a", 90, waveform=steady, power="mean", counter_gain=0.7)
     assert not findings(tmp_path / "b", 600, waveform=steady, power="mean", counter_gain=0.92)
@@ -64,9 +56,7 @@ def test_means_over_the_second_tell_within_minutes_and_a_tenth_is_no_difference(
 
 @pytest.mark.parametrize("sensor", SENSORS)
 @pytest.mark.parametrize("wave", [*WAVES, ALIASED, RARE], ids=str)
-def test_no_wave_is_taken_for_a_difference(
-    tmp_path: Path, wave: dict[str, Any], sensor: str
-) -> None:
+def test_no_wave_is_taken_for_a_difference(tmp_path, wave, sensor):
     assert not findings(tmp_path, 900, waveform=wave, power=sensor)
 
 
@@ -82,16 +72,12 @@ def test_no_wave_is_taken_for_a_difference(
     ],
     ids=lambda fault: fault["type"],
 )
-def test_what_the_meter_does_not_believe_is_not_compared(
-    tmp_path: Path, fault: dict[str, Any], sensor: str
-) -> None:
+def test_what_the_meter_does_not_believe_is_not_compared(tmp_path, fault, sensor):
     steady = {"type": "constant", "power_w": 500}
     assert not findings(tmp_path, 700, waveform=steady, power=sensor, faults=[fault])
 
 
-def test_looking_costs_one_call_in_two_seconds_and_none_where_means_are_offered(
-    tmp_path: Path,
-) -> None:
+def test_looking_costs_one_call_in_two_seconds_and_none_where_means_are_offered(tmp_path):
     calls = {}
     for sensor in SENSORS:
         rig = Rig(tmp_path / sensor, gpu(power=sensor))

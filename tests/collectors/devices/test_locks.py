@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from gramwatt.collectors.spool import spool
 BOARD = "GPU-1"
 
 
-def test_jobs_of_one_home_see_each_other_and_no_other_home(tmp_path: Path) -> None:
+def test_jobs_of_one_home_see_each_other_and_no_other_home(tmp_path):
     mine, other, stranger = (
         DeviceLocks(tmp_path / home, job) for home, job in (("a", "1"), ("a", "2"), ("b", "3"))
     )
@@ -34,16 +33,14 @@ def test_jobs_of_one_home_see_each_other_and_no_other_home(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("device", ["GPU-1", "../outside"])
-def test_a_device_is_a_folder_inside_the_home_whatever_its_name(
-    tmp_path: Path, device: str
-) -> None:
+def test_a_device_is_a_folder_inside_the_home_whatever_its_name(tmp_path, device):
     locks = DeviceLocks(tmp_path / "home", "mine")
     locks.acquire(device)
     (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
     assert path.parent.parent == tmp_path / "home" / "boards"
 
 
-def test_locks_are_no_other_users_to_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_are_no_other_users_to_make(tmp_path, monkeypatch):
     """The home takes none, and somebody else has made the temporary folder."""
     (tmp_path / "home").write_text("a file")
     monkeypatch.setattr(spool, "temporary_home", lambda: tmp_path / "temporary")
@@ -69,7 +66,7 @@ while True:
 """
 
 
-def test_a_job_that_starts_while_another_looks_is_seen(tmp_path: Path) -> None:
+def test_a_job_that_starts_while_another_looks_is_seen(tmp_path):
     """The one that looks deletes files that nobody has locked: also one about to be locked."""
     command = [sys.executable, "-c", LOOK, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as looking:

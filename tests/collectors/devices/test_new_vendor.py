@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -67,7 +66,7 @@ bf16_tensor_tflops = 400
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path, monkeypatch):
     """A machine with two Acme cards of 200 W, and a gramwatt with the vendor's file and line."""
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "acme.py").write_text(FILE)
@@ -81,16 +80,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path / "root", {}, "linux", "x86_64")
 
 
-def test_a_made_up_vendor_is_measured_scored_and_gets_an_answer(
-    tmp_path: Path, place: Place
-) -> None:
+def test_a_made_up_vendor_is_measured_scored_and_gets_an_answer(tmp_path, place):
     def acme(_: VendorRig) -> list[DevicePort]:
         return [port for port in board.ports(place) if port.vendor == "Acme"]
 
     rig = VendorRig(tmp_path / "home", acme)
-    meter = rig.start(environ={"ACME_VISIBLE_CARDS": "1"})
-    rig.run(60.0, meter)
-    rig.stop(meter)
+    rig.job(60.0, environ={"ACME_VISIBLE_CARDS": "1"})
     (device,) = [d for d in rig.merged().devices if d.record.device_class == "accelerator"]
     assert (device.record.device_id, device.record.meter) == ("acme-1", "acme-sysfs")
     assert energy_j(device.intervals, "integrated") == pytest.approx(200 * 60, rel=1e-3)
@@ -117,9 +112,7 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_an_answer(
 
 
 @pytest.mark.parametrize(("text", "expected"), [("acme-1", [1]), ("ACME-0", [0]), ("acme", [])])
-def test_a_made_up_vendors_variable_may_name_a_uuid(
-    place: Place, text: str, expected: list[int]
-) -> None:
+def test_a_made_up_vendors_variable_may_name_a_uuid(place, text, expected):
     (port,) = [port for port in board.ports(place) if port.vendor == "Acme"]
     boards = [port.board(index) for index in range(port.count())]
     found = port.visible({"ACME_VISIBLE_CARDS": text}, boards)

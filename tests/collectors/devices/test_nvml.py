@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ from gramwatt.collectors.devices.board import (
     NotSupported,
     ReadFailed,
     SourceAbsent,
-    SourceError,
 )
 from gramwatt.collectors.devices.nvml import Nvml, Pynvml
 
@@ -46,7 +44,7 @@ class Library:
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pynvml]:
+def driver(monkeypatch):
     """An opened port over a driver with the given answers; an exception is raised."""
 
     def make(**answers: Any) -> Pynvml:
@@ -80,9 +78,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pynvml]:
         (pynvml.NVML_ERROR_TIMEOUT, ReadFailed),
     ],
 )
-def test_each_error_of_the_driver_has_one_meaning(
-    driver: Callable[..., Pynvml], code: int, meaning: type[SourceError]
-) -> None:
+def test_each_error_of_the_driver_has_one_meaning(driver, code, meaning):
     error = pynvml.NVMLError(code)
     port = driver(nvmlDeviceGetTotalEnergyConsumption=error, fields=error)
     with pytest.raises(meaning):
@@ -91,7 +87,7 @@ def test_each_error_of_the_driver_has_one_meaning(
         port.fields(0, (83,))
 
 
-def test_a_machine_without_a_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_driver_says_so(monkeypatch):
     missing = pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
     def init() -> None:
@@ -102,9 +98,7 @@ def test_a_machine_without_a_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         Pynvml().open()
 
 
-def test_field_values_are_read_by_their_type_and_their_own_return_code(
-    driver: Callable[..., Pynvml],
-) -> None:
+def test_field_values_are_read_by_their_type_and_their_own_return_code(driver):
     answers = [Field(123_456_789_012), Field(251_000, kind=1), Field(7, result=3), Field(-4, 5)]
     port = driver(fields=answers)
     assert port.fields(0, (83, 186, 185, 1)) == (123_456_789_012, 251_000, None, -4)
@@ -112,19 +106,7 @@ def test_field_values_are_read_by_their_type_and_their_own_return_code(
     assert port.fields(0, (83, 186, 185, 1)) == (123_456_790_012, 0, 7, 5)
 
 
-def test_power_samples_by_their_type_and_none_when_nothing_is_new(
-    driver: Callable[..., Pynvml],
-) -> None:
-    sample = SimpleNamespace(timeStamp=17, sampleValue=SimpleNamespace(uiVal=251_000))
-    assert driver(nvmlDeviceGetSamples=(1, [sample])).power_samples(0, 0) == [(17, 251_000)]
-    nothing = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
-    assert driver(nvmlDeviceGetSamples=nothing).power_samples(0, 17) == []
-    unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    with pytest.raises(NotSupported):
-        driver(nvmlDeviceGetSamples=unsupported).power_samples(0, 0)
-
-
-def test_mig_devices_and_their_share_of_the_slices(driver: Callable[..., Pynvml]) -> None:
+def test_mig_devices_and_their_share_of_the_slices(driver):
     port = driver(
         nvmlDeviceGetMigMode=[1, 1],
         nvmlDeviceGetMaxMigDeviceCount=2,
@@ -141,9 +123,7 @@ def test_mig_devices_and_their_share_of_the_slices(driver: Callable[..., Pynvml]
 
 
 @pytest.mark.parametrize(("instances", "slices"), [(3, 1), (1, 3), (2, 2)])
-def test_compute_instances_of_one_slice_share_what_it_has(
-    monkeypatch: pytest.MonkeyPatch, instances: int, slices: int
-) -> None:
+def test_compute_instances_of_one_slice_share_what_it_has(monkeypatch, instances, slices):
     """A GPU instance of `instances * slices` of 7 slices in compute instances, such as 1c.3g."""
 
     def position(_board: Any, place: int) -> int:
@@ -173,8 +153,8 @@ def test_compute_instances_of_one_slice_share_what_it_has(
 
 @pytest.mark.parametrize("newer", [True, False])
 def test_memory_that_the_driver_keeps_for_itself_is_not_used_where_it_is_told(
-    driver: Callable[..., Pynvml], monkeypatch: pytest.MonkeyPatch, newer: bool
-) -> None:
+    driver, monkeypatch, newer
+):
     """As an idle H100 answered: 503 316 480 B used without any process, all of it reserved."""
 
     def info(_handle: Any, version: int | None = None) -> Any:
@@ -189,7 +169,7 @@ def test_memory_that_the_driver_keeps_for_itself_is_not_used_where_it_is_told(
     assert port.ask("memory_b", 0) == (0 if newer else 503_316_480, 85_520_809_984)
 
 
-def test_the_users_of_a_board_with_their_time_and_memory(driver: Callable[..., Pynvml]) -> None:
+def test_the_users_of_a_board_with_their_time_and_memory(driver):
     samples = [
         SimpleNamespace(pid=7, smUtil=30, timeStamp=1_000),
         SimpleNamespace(pid=7, smUtil=10, timeStamp=2_000),
@@ -217,13 +197,7 @@ ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
         (("fields", ENERGY), [POWER], (None, 8, None)),
     ],
 )
-def test_a_tick_makes_only_calls_that_are_offered(
-    driver: Callable[..., Pynvml],
-    monkeypatch: pytest.MonkeyPatch,
-    unsupported: tuple[str, ...],
-    calls: list[str],
-    found: tuple[int | None, ...],
-) -> None:
+def test_a_tick_makes_only_calls_that_are_offered(driver, monkeypatch, unsupported, calls, found):
     answers: dict[str, Any] = {"fields": [Field(9), Field(8, 1), Field(7, 1)], ENERGY: 9, POWER: 8}
     error = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     port = driver(**{name: error if name in unsupported else answers[name] for name in answers})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -34,9 +33,7 @@ class WithoutCounter(ReplayNvml):
 
 @pytest.mark.parametrize("name", ["waves", "training"])
 @pytest.mark.parametrize(("length_s", "bound"), [(10.0, 0.01), (60.0, 0.002)])
-def test_a_job_is_billed_what_the_counter_counted(
-    tmp_path: Path, name: str, length_s: float, bound: float
-) -> None:
+def test_a_job_is_billed_what_the_counter_counted(tmp_path, name, length_s, bound):
     times, _ = ticks(name)
     draw = Random(f"{name}{length_s}")
     for number in range(4):
@@ -52,7 +49,7 @@ def test_a_job_is_billed_what_the_counter_counted(
         assert energy_j(found) == pytest.approx(counted_j(name, start_s, end_s), rel=bound)
 
 
-def test_a_window_of_a_training_is_billed_what_the_counter_counted(tmp_path: Path) -> None:
+def test_a_window_of_a_training_is_billed_what_the_counter_counted(tmp_path):
     rig = RecordedRig(tmp_path, "training")
     draw = Random(5)
     rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S)
@@ -82,7 +79,7 @@ def test_a_window_of_a_training_is_billed_what_the_counter_counted(tmp_path: Pat
         assert energy_j(inside) == pytest.approx(truths_j[str(window.phase)], rel=0.01)
 
 
-def test_the_counter_is_nearly_linear_between_two_ticks() -> None:
+def test_the_counter_is_nearly_linear_between_two_ticks():
     """Held against the driver's power samples, 20 ms apart: their shape within each tick."""
     calls = trace("training")[1]
     kept = [call.value for call in calls if call.call == "power_samples"]
@@ -115,7 +112,7 @@ def test_the_counter_is_nearly_linear_between_two_ticks() -> None:
     assert max(between) < 0.1 * (700 - 120) / 2  # a tick that is at the highest power for half
 
 
-def test_without_its_counter_the_drivers_samples_give_the_energy(tmp_path: Path) -> None:
+def test_without_its_counter_the_drivers_samples_give_the_energy(tmp_path):
     rig = RecordedRig(tmp_path, "training", WithoutCounter)
     rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S + 1)
     start_s = rig.moment_s

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.devices.sample_buffer import SILENT_NS, SampleBuffer
+from gramwatt.collectors.devices.counter import SILENT_NS, SampleBuffer
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import DeviceRecord
 from tests.collectors.meter.test_job_meter import WAVES
@@ -29,9 +29,7 @@ def measured(home: Path, duration_s: float, **board: Any) -> tuple[Rig, float]:
 
 
 @pytest.mark.parametrize("wave", WAVES, ids=lambda wave: f"{wave['type']}-{wave.get('period_s')}")
-def test_every_wave_is_within_2_percent_at_60_s_with_one_look_a_second(
-    tmp_path: Path, wave: dict[str, Any]
-) -> None:
+def test_every_wave_is_within_2_percent_at_60_s_with_one_look_a_second(tmp_path, wave):
     rig, truth_j = measured(tmp_path, 60, waveform=wave, samples=BUFFER)
     intervals = rig.gpu_intervals()
     assert energy_j(intervals) == pytest.approx(truth_j, rel=0.02)
@@ -41,7 +39,7 @@ def test_every_wave_is_within_2_percent_at_60_s_with_one_look_a_second(
     assert device.kind == "integrated"
 
 
-def test_a_buffer_that_reaches_back_too_little_is_read_as_often_as_power(tmp_path: Path) -> None:
+def test_a_buffer_that_reaches_back_too_little_is_read_as_often_as_power(tmp_path):
     short = {"period_s": 0.02, "length": 20}
     wave = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}
     rig, truth_j = measured(tmp_path, 60, waveform=wave, samples=short)
@@ -50,7 +48,7 @@ def test_a_buffer_that_reaches_back_too_little_is_read_as_often_as_power(tmp_pat
 
 
 @pytest.mark.parametrize("late_s", [2.0, 5.0, 8.0, 15.0])
-def test_what_a_late_look_has_lost_is_estimated_and_said(tmp_path: Path, late_s: float) -> None:
+def test_what_a_late_look_has_lost_is_estimated_and_said(tmp_path, late_s):
     wave = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 17.0}
     rig = Rig(tmp_path, gpu(wave, counter=False, samples=BUFFER))
     meter = rig.start()
@@ -77,7 +75,7 @@ class Driver:
         return [item for item in self.samples if item[0] > since_us]
 
 
-def test_the_least_delayed_look_sets_the_offset() -> None:
+def test_the_least_delayed_look_sets_the_offset():
     driver = Driver()
     buffer = SampleBuffer(driver, 10 * NS_PER_S + 15_000_000)
     driver.samples.append((3602 * S_US, 200))
@@ -88,7 +86,7 @@ def test_the_least_delayed_look_sets_the_offset() -> None:
     assert time_ns == pytest.approx(12 * NS_PER_S, abs=150_000)
 
 
-def test_a_clock_set_back_is_followed_and_a_dead_buffer_is_given_up() -> None:
+def test_a_clock_set_back_is_followed_and_a_dead_buffer_is_given_up():
     driver = Driver()
     buffer = SampleBuffer(driver, 10 * NS_PER_S)
     driver.samples = [(1800 * S_US, 400)]

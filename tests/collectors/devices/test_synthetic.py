@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +13,11 @@ from tests.collectors.rig import Rig, energy_j
 from tests.collectors.virtual_clock import VirtualClock
 
 
-def test_a_demonstration_measures_two_boards_of_known_power(tmp_path: Path) -> None:
+def test_a_demonstration_measures_two_boards_of_known_power(tmp_path):
     rig = Rig(tmp_path)
     calls: Any = SyntheticNvml(rig.clock)
     rig.nvml = calls
-    meter = rig.start()
-    rig.run(120, meter)
-    rig.stop(meter)
+    meter = rig.job(120)
     boards = [d for d in rig.merged().devices if d.record.device_class == "gpu"]
     assert [d.record.name for d in boards] == ["Synthetic GPU"] * 2
     for board in boards:  # 300 W in 40 of 60 s, else 100 W
@@ -30,6 +27,6 @@ def test_a_demonstration_measures_two_boards_of_known_power(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("value", ["synthetic:/a.json", "replay:/nowhere", "other"])
-def test_a_choice_that_is_not_valid_is_never_replaced_by_the_real_one(value: str) -> None:
+def test_a_choice_that_is_not_valid_is_never_replaced_by_the_real_one(value):
     with pytest.raises(SourceAbsent, match="it takes synthetic"):
         chosen_calls({"GRAMWATT_NVML": value}, VirtualClock()).open()

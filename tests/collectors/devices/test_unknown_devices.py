@@ -44,9 +44,7 @@ LOST = failing("uuid", "name", "fields", "energy", "power", kind="lost")
 
 def run(rig: Rig, duration_s: float = 20.0, **environ: str) -> dict[str, MergedDevice]:
     """The devices of a job, without processor and memory."""
-    meter = rig.start(environ=environ)
-    rig.run(duration_s, meter)
-    rig.stop(meter)
+    rig.job(duration_s, environ=environ)
     found = [d for d in rig.merged().devices if d.record.device_class not in HOST_CLASSES]
     return {device.record.device_id: device for device in found}
 
@@ -56,14 +54,14 @@ def notices(rig: Rig) -> list[str]:
     return list(end.notices)
 
 
-def test_a_board_without_a_name_is_measured(tmp_path: Path) -> None:
+def test_a_board_without_a_name_is_measured(tmp_path):
     rig = Rig(tmp_path, gpu(faults=failing("name")))
     (device,) = run(rig).values()
     assert device.record.name == "NVIDIA GPU"
     assert energy_j(device.intervals, "measured") == pytest.approx(20 * 250, rel=1e-3)
 
 
-def test_a_lost_board_takes_no_other_with_it_and_its_energy_is_unknown(tmp_path: Path) -> None:
+def test_a_lost_board_takes_no_other_with_it_and_its_energy_is_unknown(tmp_path):
     rig = Rig(tmp_path, gpu(faults=LOST), gpu(), gpu())
     first, second, third = run(rig).values()
     names = [device.record.device_id for device in (first, second, third)]
@@ -73,7 +71,7 @@ def test_a_lost_board_takes_no_other_with_it_and_its_energy_is_unknown(tmp_path:
     assert any(text.startswith("energy-unmeasured: ") for text in notices(rig))
 
 
-def test_a_board_that_comes_back_is_measured_under_the_id_that_it_was_given(tmp_path: Path) -> None:
+def test_a_board_that_comes_back_is_measured_under_the_id_that_it_was_given(tmp_path):
     rig = Rig(tmp_path, gpu(faults=[{**fault, "until_s": 30} for fault in LOST]))
     (device,) = run(rig, 100).values()
     assert device.record.name == "Synthetic GPU"
@@ -81,14 +79,14 @@ def test_a_board_that_comes_back_is_measured_under_the_id_that_it_was_given(tmp_
     assert energy_j(device.intervals) == pytest.approx(100 * 250, rel=0.01)
 
 
-def test_ordinals_are_the_drivers_also_where_a_board_is_not_described(tmp_path: Path) -> None:
+def test_ordinals_are_the_drivers_also_where_a_board_is_not_described(tmp_path):
     boards = [gpu() for _ in range(4)]
     boards[1] = gpu(faults=failing("uuid"))
     rig = Rig(tmp_path, *boards)
     assert list(run(rig, CUDA_VISIBLE_DEVICES="2")) == [rig.nvml.gpus[2].uuid]
 
 
-def test_boards_that_tell_one_id_are_measured_each(tmp_path: Path) -> None:
+def test_boards_that_tell_one_id_are_measured_each(tmp_path):
     one_id = {"uuid": "GPU-deadbeef"}
     rig = Rig(tmp_path, gpu(**one_id), gpu(**one_id))
     first, second = run(rig).values()
@@ -97,7 +95,7 @@ def test_boards_that_tell_one_id_are_measured_each(tmp_path: Path) -> None:
     assert second.record.device_id == "GPU-deadbeef-1"
 
 
-def test_an_id_that_fits_no_board_may_be_that_of_one_not_described(tmp_path: Path) -> None:
+def test_an_id_that_fits_no_board_may_be_that_of_one_not_described(tmp_path):
     rig = Rig(tmp_path, gpu(), gpu(faults=failing("uuid")))
     (device,) = run(rig, CUDA_VISIBLE_DEVICES="GPU-12345678").values()
     assert device.record.device_id.endswith("-nvml-synthetic-1")
@@ -107,25 +105,14 @@ def test_an_id_that_fits_no_board_may_be_that_of_one_not_described(tmp_path: Pat
 @pytest.mark.parametrize(
     ("calls", "kind"), [(("fields", "energy"), "integrated"), (("fields", "power"), "measured")]
 )
-def test_one_call_that_fails_for_ever_costs_its_own_figure_only(
-    tmp_path: Path, calls: tuple[str, ...], kind: str
-) -> None:
+def test_one_call_that_fails_for_ever_costs_its_own_figure_only(tmp_path, calls, kind):
     rig = Rig(tmp_path, gpu(faults=failing(*calls)))
     (device,) = run(rig).values()
     assert energy_j(device.intervals, kind) == pytest.approx(20 * 250, rel=1e-3)
     assert device.record.kind == kind
 
 
-def test_a_call_of_another_vendor_that_fails_costs_its_own_figure_only(tmp_path: Path) -> None:
-    def amd(rig: VendorRig) -> list[DevicePort]:
-        return [AmdSmi(lambda: FakeAmdSmi(rig, "AMD Instinct MI210"))]
-
-    rig = VendorRig(tmp_path, amd, gpu(faults=failing("energy")))
-    (device,) = run(rig).values()
-    assert energy_j(device.intervals, "integrated") == pytest.approx(20 * 250, rel=0.01)
-
-
-def test_one_gaudi_whose_handle_is_lost_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_one_gaudi_whose_handle_is_lost_takes_no_other_with_it(tmp_path):
     from gramwatt.collectors.devices.gaudi import Pyhlml
 
     class OneLost(FakeHlml):
@@ -149,7 +136,7 @@ def pci(root: Path, functions: dict[str, tuple[str, str]]) -> None:
         write(root, **{f"{folder}vendor": f"{vendor}\n", f"{folder}class": f"{kind}\n"})
 
 
-def test_graphics_inside_a_processor_are_no_board(tmp_path: Path) -> None:
+def test_graphics_inside_a_processor_are_no_board(tmp_path):
     write(tmp_path, dev__kfd="")
     pci(tmp_path, RYZEN)
     place = Place(tmp_path, {}, "linux", "x86_64")
@@ -167,7 +154,7 @@ def test_graphics_inside_a_processor_are_no_board(tmp_path: Path) -> None:
     assert device.record.name == "Radeon RX 7900 XTX"
 
 
-def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path: Path) -> None:
+def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path):
     chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
     rail = {"in1_label": "VDD_IN", "in1_input": "5000", "curr1_input": "2000"}
     write(tmp_path, **{chip + name: text for name, text in rail.items()})
@@ -184,7 +171,7 @@ def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path: Path) -> Non
     )
 
 
-def test_an_orin_whose_module_is_not_read_stays_unknown(tmp_path: Path) -> None:
+def test_an_orin_whose_module_is_not_read_stays_unknown(tmp_path):
     silent = failing("energy", "power", "fields", kind="unsupported")
     (device,) = run(Rig(tmp_path, gpu(name="Orin (nvgpu)", faults=silent))).values()
     assert device.intervals == ()
@@ -207,15 +194,15 @@ SLICES = (MigSlice("MIG-1111aaaa", 3 / 7, 1), MigSlice("MIG-2222bbbb", 1 / 7, 4)
     ],
 )
 def test_of_a_board_in_mig_mode_its_slices_are_billed_or_it_is_said(
-    environ: dict[str, str], slices: tuple[MigSlice, ...], expected: list[str], remarks: int
-) -> None:
+    environ, slices, expected, remarks
+):
     boards = [Board(0, "GPU-a", "NVIDIA A100", slices, mig=True)]
     found = Nvml(Pynvml()).visible(environ, boards)
     assert [item.device_id for item in found.billed] == expected
     assert len(found.remarks) == remarks
 
 
-def test_a_board_of_which_one_slice_is_named_is_not_billed_whole() -> None:
+def test_a_board_of_which_one_slice_is_named_is_not_billed_whole():
     boards = [Board(0, "GPU-a", "NVIDIA A100", SLICES, mig=True)]
     (item,) = visible({"NVIDIA_VISIBLE_DEVICES": "0:1"}, boards).billed
     assert item.share == pytest.approx(3 / 7)
@@ -246,7 +233,7 @@ def binding(**more: Any) -> Any:
     )
 
 
-def test_an_old_binding_is_read_as_far_as_it_can_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_binding_is_read_as_far_as_it_can_and_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pynvml", binding())
     port = Nvml(Pynvml())
     port.open()
@@ -283,7 +270,7 @@ def crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def test_a_library_that_has_crashed_is_asked_in_a_child_until_it_works(tmp_path: Path) -> None:
+def test_a_library_that_has_crashed_is_asked_in_a_child_until_it_works(tmp_path):
     how = "Acme crashes when it is asked (SIGSEGV)"
     assert Crashes(tmp_path).look(Native(crash)) is None  # not suspected
     assert Crashes(tmp_path, after_death=True).look(Native(crash)) == how
@@ -293,9 +280,7 @@ def test_a_library_that_has_crashed_is_asked_in_a_child_until_it_works(tmp_path:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_driver_that_hangs_is_not_waited_for(
-    answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_hangs_is_not_waited_for(answers, tmp_path, monkeypatch):
     monkeypatch.setattr(library, "LIMIT_S", 0.01)
     answer, threads = threading.Event(), threading.active_count()
     rig = VendorRig(tmp_path, lambda _: [Native(crash, answer.wait)])
@@ -317,24 +302,20 @@ def test_a_driver_that_hangs_is_not_waited_for(
         assert (device.record.name, device.intervals) == ("Acme, not readable", ())
 
 
-def test_what_a_meter_read_before_its_driver_crashed_is_continued_as_an_estimate(
-    tmp_path: Path,
-) -> None:
+def test_what_a_meter_read_before_its_driver_crashed_is_continued_as_an_estimate(tmp_path):
     rig = VendorRig(tmp_path, lambda _: [Native(lambda: None)])
     rig.clients[100] = 1
     first = rig.start()
     rig.run(60, first)
     rig.kill(first)
     rig.make = lambda _: [Native(crash)]
-    second = rig.start(restart=1)
-    rig.run(60, second)
-    rig.stop(second)
+    rig.job(60, restart=1)
     devices = {d.record.device_id: d for d in rig.merged().devices}
     assert energy_j(devices["acme-0"].intervals) == pytest.approx(120 * 250, rel=0.01)
     assert energy_j(devices["acme-0"].intervals, "estimated") > 50 * 250
 
 
-def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path: Path) -> None:
+def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path):
     rig = Rig(tmp_path, gpu(), gpu(utilisation_percent=0), gpu(utilisation_percent=0))
     run(rig, 90)
     (text,) = [text for text in notices(rig) if text.startswith("device-visibility: ")]
@@ -350,9 +331,7 @@ def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path: Path) 
         ({}, {"processes": [{"pid": 1}]}, [2]),
     ],
 )
-def test_what_a_script_chooses_before_its_track_is_billed(
-    before: dict[str, str], others: dict[str, Any], billed: list[int], tmp_path: Path
-) -> None:
+def test_what_a_script_chooses_before_its_track_is_billed(before, others, billed, tmp_path):
     rig = Rig(tmp_path, gpu(**others), gpu(**others), gpu())
     meter = rig.start(environ=before)
     rig.run(15, meter)
@@ -365,7 +344,7 @@ def test_what_a_script_chooses_before_its_track_is_billed(
     assert energy_j(rig.gpu_intervals(2)) == pytest.approx(30 * 250, rel=1e-3)
 
 
-def test_doctor_asks_the_meters_own_code(tmp_path: Path) -> None:
+def test_doctor_asks_the_meters_own_code(tmp_path):
     rig = Rig(tmp_path, gpu(faults=LOST), gpu(faults=failing("fields", "energy")))
     place = Place(tmp_path, {"GRAMWATT_SHARED_GPU": "1"}, "linux", "x86_64")
     _, lost, integrated, billed = accelerators.nvidia(Target(place, rig.nvml))
@@ -378,7 +357,7 @@ def test_doctor_asks_the_meters_own_code(tmp_path: Path) -> None:
     assert "who uses it is not listed" in detail
 
 
-def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_path: Path) -> None:
+def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_path):
     class Fails(Pynvml):
         def open(self) -> None:
             raise SourceAbsent("the NVIDIA driver does not answer: Unknown Error", "start it anew")
@@ -388,7 +367,7 @@ def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_pat
     assert (found.fix, "library" in found.detail) == ("start it anew", False)
 
 
-def test_a_process_list_without_ids_is_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_list_without_ids_is_no_list(monkeypatch):
     process = SimpleNamespace(pid=4294967295, usedGpuMemory=None)
     old = binding(nvmlDeviceGetComputeRunningProcesses=lambda handle: [process])
     monkeypatch.setitem(__import__("sys").modules, "pynvml", old)

@@ -53,9 +53,7 @@ class OddRig(Rig):
 
 
 def run(rig: Rig, duration_s: float = 120.0) -> list[IntervalRecord]:
-    meter = rig.start()
-    rig.run(duration_s, meter)
-    rig.stop(meter)
+    rig.job(duration_s)
     return rig.gpu_intervals()
 
 
@@ -73,8 +71,8 @@ def most_j(intervals: list[IntervalRecord]) -> float:
 @pytest.mark.parametrize("kind", ["lost", "failing"])
 @pytest.mark.parametrize("counter", [True, False])
 def test_the_rest_of_a_job_whose_board_is_lost_is_estimated_from_nothing_to_its_limit(
-    tmp_path: Path, kind: str, counter: bool
-) -> None:
+    tmp_path, kind, counter
+):
     rig = Rig(tmp_path, gpu(counter=counter, faults=[{"type": kind, "at_s": 60}]))
     found = run(rig)
     assert energy_j(found, "measured", "integrated") == pytest.approx(60 * 250, abs=300)
@@ -83,14 +81,14 @@ def test_the_rest_of_a_job_whose_board_is_lost_is_estimated_from_nothing_to_its_
     assert any("may be anything from 0 to 700 W" in text for text in notices(rig))
 
 
-def test_a_counter_that_ran_on_is_believed(tmp_path: Path) -> None:
+def test_a_counter_that_ran_on_is_believed(tmp_path):
     rig = Rig(tmp_path, gpu(faults=[{"type": "lost", "at_s": 30, "until_s": 50}]))
     found = run(rig)
     assert energy_j(found, "measured") == pytest.approx(120 * 250, rel=1e-3)
     assert most_j(found) == 0
 
 
-def test_a_pause_of_the_meter_is_bounded_and_not_filled(tmp_path: Path) -> None:
+def test_a_pause_of_the_meter_is_bounded_and_not_filled(tmp_path):
     rig = Rig(tmp_path, gpu(counter=False))
     meter = rig.start()
     rig.run(30, meter)
@@ -111,16 +109,14 @@ def suspended(rig: Rig) -> JobMeter:
 
 
 @pytest.mark.parametrize("samples", [None, {"period_s": 0.02, "length": 120}])
-def test_no_energy_is_counted_for_time_in_which_the_machine_slept(
-    tmp_path: Path, samples: dict[str, Any] | None
-) -> None:
+def test_no_energy_is_counted_for_time_in_which_the_machine_slept(tmp_path, samples):
     rig = Rig(tmp_path, gpu(counter=False, samples=samples))
     suspended(rig)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(60 * 250, rel=0.02)
     assert any(text.startswith("machine-suspended: ") for text in notices(rig))
 
 
-def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path: Path) -> None:
+def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path):
     asleep = {"type": "frozen", "at_s": 30, "until_s": 30 + 8 * 3600}
     rig = Rig(tmp_path, gpu(faults=[asleep]))
     suspended(rig)
@@ -128,33 +124,22 @@ def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path: Pat
     assert not any("stood still" in text for text in notices(rig))
 
 
-def test_nonsense_beside_a_good_counter_costs_nothing(tmp_path: Path) -> None:
-    rig = OddRig(tmp_path, power="mean")
-    rig.nvml.nonsense = (50, 51, 3_700_000_000)
-    found = run(rig)
-    assert energy_j(found, "measured") == pytest.approx(120 * 250, rel=1e-3)
-    assert max(interval.power_max_w or 0 for interval in found) == 250
-    assert any("more than it can draw" in text for text in notices(rig))
-
-
 @pytest.mark.parametrize("instead", [2_900_000, 80, 0])
-def test_power_that_no_board_can_draw_is_not_integrated(tmp_path: Path, instead: int) -> None:
+def test_power_that_no_board_can_draw_is_not_integrated(tmp_path, instead):
     rig = OddRig(tmp_path, counter=False)
     rig.nvml.nonsense = (50, 55, instead)
     assert energy_j(run(rig), "integrated") == pytest.approx(120 * 250, rel=0.01)
     assert any("its power sensor" in text for text in notices(rig))
 
 
-def test_a_board_that_always_says_nothing_stays_unknown(tmp_path: Path) -> None:
+def test_a_board_that_always_says_nothing_stays_unknown(tmp_path):
     rig = OddRig(tmp_path, counter=False)
     rig.nvml.nonsense = (0, 1e9, 0)
     assert run(rig) == []
 
 
 @pytest.mark.parametrize("limits", [((0, 200), (50, 700)), ((0, 700), (50, 200))])
-def test_a_limit_that_changes_is_no_jump_of_the_counter(
-    tmp_path: Path, limits: tuple[tuple[float, float], ...]
-) -> None:
+def test_a_limit_that_changes_is_no_jump_of_the_counter(tmp_path, limits):
     low, high = sorted(w for _, w in limits)
     wave = {"type": "square", "low_w": 0.9 * limits[0][1], "high_w": 0.9 * limits[1][1]}
     rig = OddRig(tmp_path, waveform={**wave, "period_s": 100.0, "duty": 0.5})
@@ -165,7 +150,7 @@ def test_a_limit_that_changes_is_no_jump_of_the_counter(
     assert not any("jumped" in text for text in notices(rig))
 
 
-def test_counter_and_power_that_agree_are_believed_against_the_limit(tmp_path: Path) -> None:
+def test_counter_and_power_that_agree_are_believed_against_the_limit(tmp_path):
     rig = OddRig(tmp_path, power="mean")
     rig.nvml.limits = ((0, 100),)
     assert energy_j(run(rig), "measured") == pytest.approx(120 * 250, rel=0.02)

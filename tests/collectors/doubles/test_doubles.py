@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ WAVES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("spec", WAVES, ids=lambda spec: spec["type"])
-def test_the_integral_is_that_of_the_power(spec: dict[str, Any]) -> None:
+def test_the_integral_is_that_of_the_power(spec):
     wave = waveform(spec)
     start_s, end_s, parts = 3.21, 9.87, 200_000
     step_s = (end_s - start_s) / parts
@@ -43,7 +42,7 @@ def test_the_integral_is_that_of_the_power(spec: dict[str, Any]) -> None:
     assert wave.energy_j(0) == pytest.approx(0, abs=1e-9)
 
 
-def test_faults_hold_while_they_last_and_only_for_their_call() -> None:
+def test_faults_hold_while_they_last_and_only_for_their_call():
     clock = VirtualClock(boot_s=0)
     faults = [
         {"type": "unsupported", "call": "power", "at_s": 1, "until_s": 2},
@@ -62,15 +61,13 @@ def test_faults_hold_while_they_last_and_only_for_their_call() -> None:
         nvml.ask("energy_mj", 0)
 
 
-def test_a_trace_measures_as_its_source_did(tmp_path: Path) -> None:
+def test_a_trace_measures_as_its_source_did(tmp_path):
     rig = Rig(tmp_path, gpu({"type": "square", "low_w": 100, "high_w": 600, "period_s": 3.0}))
     recorder = record(rig.nvml, rig.clock, duration_s=60, rate_hz=50)
     trace = header(rig.nvml, recorder.calls)
     player = Rig(tmp_path / "replay")
     player.nvml = ReplayNvml(trace, recorder.calls, player.clock)  # type: ignore[assignment]
-    meter = player.start()
-    player.run(60, meter)
-    player.stop(meter)
+    meter = player.job(60)
     devices = [d for d in player.merged().devices if d.record.device_class == "gpu"]
     span_s = sum((i.end - i.start).total_seconds() for i in devices[0].intervals)
     assert span_s == pytest.approx(60)
@@ -80,7 +77,7 @@ def test_a_trace_measures_as_its_source_did(tmp_path: Path) -> None:
     assert any(text.startswith("meter-synthetic: ") for text in meter.notices)
 
 
-def test_a_part_time_sensor_tells_the_last_quarter_of_the_last_period() -> None:
+def test_a_part_time_sensor_tells_the_last_quarter_of_the_last_period():
     clock = VirtualClock(boot_s=1000.0)
     # 40 ms busy, 60 ms idle: the last quarter of each 100 ms is idle, and never seen busy
     square = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 0.1, "duty": 0.4}

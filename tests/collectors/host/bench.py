@@ -14,7 +14,7 @@ from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters
 from gramwatt.collectors.host.share import JobProcesses, Reader
-from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.settings.clock import NS_PER_S, Timeline
 from gramwatt.collectors.spool.intervals import Interval, Schedule
 from tests.collectors.rig import MACHINE

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ codecarbon.main(0.5)
 
 
 @pytest.fixture
-def powercap(tmp_path: Path) -> Iterator[Path]:
+def powercap(tmp_path):
     """A RAPL tree with one package that draws 100 W."""
     root, ended, start_s = tmp_path / "powercap", threading.Event(), time.monotonic()
     zone = root / "intel-rapl:0"
@@ -89,9 +89,8 @@ def counted(bench: HostBench) -> tuple[float, float]:
     return energy_j, sum(i.end_ns - i.start_ns for i in found) / 1e9
 
 
-def test_where_it_reads_a_counter_that_is_the_energy(
-    powercap: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.long
+def test_where_it_reads_a_counter_that_is_the_energy(powercap, monkeypatch):
     monkeypatch.setattr(codecarbon, "START_AFTER_NS", 0)
     monkeypatch.setattr(codecarbon, "NICENESS", 0)  # no later than tests beside it
     bench = HostBench(clock=SystemClock())

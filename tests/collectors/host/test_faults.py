@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +29,19 @@ MODEL_W = 8 * (0.63 + 0.5 * (3.35 - 0.63))
 
 
 @pytest.fixture(autouse=True)
-def _half_load(monkeypatch: pytest.MonkeyPatch) -> None:
+def _half_load(monkeypatch):
     monkeypatch.setattr(model, "mean_load", lambda *_: 0.5)
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path):
     return Bench(tmp_path / "powercap")
 
 
 # Suspends
 
 
-def test_a_machine_that_sleeps_draws_nothing_by_the_model() -> None:
+def test_a_machine_that_sleeps_draws_nothing_by_the_model():
     """30 s of work before and after eight hours of sleep."""
     bench = HostBench()
     host = bench.begin()
@@ -57,7 +56,7 @@ def test_a_machine_that_sleeps_draws_nothing_by_the_model() -> None:
     assert [text for text in bench.notices if text.startswith("machine-suspended: ")]
 
 
-def test_a_counter_that_ran_on_before_and_after_a_sleep_is_believed(bench: Bench) -> None:
+def test_a_counter_that_ran_on_before_and_after_a_sleep_is_believed(bench):
     bench.cap.add("intel-rapl:0", "package-0", 100.0, range_uj=65_532_610_987)
     host = bench.measured()
     bench.wait(30, host)
@@ -70,7 +69,7 @@ def test_a_counter_that_ran_on_before_and_after_a_sleep_is_believed(bench: Bench
     assert bench.total_j("cpu", "estimated") == 0
 
 
-def test_a_counter_that_a_sleep_sets_back_is_no_wrap(bench: Bench) -> None:
+def test_a_counter_that_a_sleep_sets_back_is_no_wrap(bench):
     """Set back from 52 to 0 kJ, which as a wrap at 65.5 kJ would be 13 kJ in half a minute."""
     bench.cap.add("intel-rapl:0", "package-0", 10.0, 52_000_000_000, 65_532_610_987)
     host = bench.measured()
@@ -102,9 +101,7 @@ def machine(name: str, threads: float, sockets: int | None = 1, **more: Any) -> 
         ("Intel(R) Xeon(R) Platinum 8275CL CPU @ 3.00GHz", 8.0, None, 40.0),  # of a virtual machine
     ],
 )
-def test_no_range_goes_above_a_rated_power_that_the_catalog_has(
-    name: str, threads: float, sockets: int | None, rated_w: float
-) -> None:
+def test_no_range_goes_above_a_rated_power_that_the_catalog_has(name, threads, sockets, rated_w):
     power = power_of(machine(name, threads, sockets))
     assert power is not None
     highest_w = [RANGES[power.meter].high * power.at(load / 10) for load in range(11)]
@@ -124,8 +121,8 @@ def test_no_range_goes_above_a_rated_power_that_the_catalog_has(
     ],
 )
 def test_the_range_of_a_processor_that_no_table_has_can_hold_its_rated_power(
-    name: str, threads: float, sockets: int | None, rated_w: float, unlike: bool
-) -> None:
+    name, threads, sockets, rated_w, unlike
+):
     power = power_of(machine(name, threads, sockets))
     assert power is not None
     assert power.meter.endswith("-unlike") == unlike
@@ -136,7 +133,7 @@ def test_the_range_of_a_processor_that_no_table_has_can_hold_its_rated_power(
         assert high * power.at(1.0) <= 1.1 * 500 * sockets
 
 
-def test_a_processor_unlike_the_evidence_is_said() -> None:
+def test_a_processor_unlike_the_evidence_is_said():
     bench = HostBench(machine("Snapdragon", 12.0))
     bench.begin()
     assert "unlike those of its evidence" in bench.notices[0]
@@ -174,9 +171,7 @@ VENDOR, PRODUCT = "sys__class__dmi__id__sys_vendor", "sys__class__dmi__id__produ
         ({}, False),
     ],
 )
-def test_a_virtual_machine_is_known_without_a_flag_of_x86(
-    tmp_path: Path, files: dict[str, str], virtual: bool
-) -> None:
+def test_a_virtual_machine_is_known_without_a_flag_of_x86(tmp_path, files, virtual):
     root = tree(tmp_path, **ARM, **files)
     assert is_virtual(root) == virtual
     assert this_machine(root).facts("cpu")["virtual"] == virtual
@@ -190,7 +185,7 @@ def test_a_virtual_machine_is_known_without_a_flag_of_x86(
 
 
 @pytest.mark.parametrize("name", ["energy_uj", "max_energy_range_uj"])
-def test_the_file_that_cannot_be_read_is_named_with_what_mends_it(bench: Bench, name: str) -> None:
+def test_the_file_that_cannot_be_read_is_named_with_what_mends_it(bench, name):
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
     (bench.cap.root / "intel-rapl:0" / name).unlink()
     bench.measured()
@@ -209,7 +204,7 @@ def at(bench: Bench, value_j: float) -> None:
     bench.cap.set("intel-rapl:0", 10**9 + round(value_j * 1e6))
 
 
-def test_a_reading_too_high_is_disproved_by_the_way_back(bench: Bench) -> None:
+def test_a_reading_too_high_is_disproved_by_the_way_back(bench):
     """6 W, and one value that is 706 J too high."""
     bench.cap.add("intel-rapl:0", "package-0", 6.0)
     host = bench.measured()
@@ -224,7 +219,7 @@ def test_a_reading_too_high_is_disproved_by_the_way_back(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("end", ["settle", "stop", "mark"])
-def test_a_load_that_rises_is_measured_whenever_it_is_read_next(bench: Bench, end: str) -> None:
+def test_a_load_that_rises_is_measured_whenever_it_is_read_next(bench, end):
     bench.cap.add("intel-rapl:0", "package-0", 6.0)
     host = bench.measured()
     for value_j in (60, 120, 886):
@@ -243,7 +238,7 @@ def test_a_load_that_rises_is_measured_whenever_it_is_read_next(bench: Bench, en
     assert bench.span_s("cpu") == pytest.approx(40)
 
 
-def test_what_the_model_gave_is_not_called_rapl(bench: Bench) -> None:
+def test_what_the_model_gave_is_not_called_rapl(bench):
     bench.cap.add("intel-rapl:0", "package-0", 0.0)  # stands still, as in some virtual machines
     host = bench.measured()
     bench.wait(20, host)
@@ -255,7 +250,7 @@ def test_what_the_model_gave_is_not_called_rapl(bench: Bench) -> None:
 
 
 @pytest.fixture
-def refuse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Path], None]:
+def refuse(monkeypatch, tmp_path):
     """Makes files below a folder such that they cannot be locked."""
     monkeypatch.setattr(spool, "temporary_home", lambda: tmp_path / "temporary")
     locked = fcntl.flock
@@ -291,9 +286,7 @@ def booked_j(home: Path) -> tuple[float, list[str]]:
     return sum(bench.total_j("ram") for bench in benches.values()), notices
 
 
-def test_a_home_without_locks_bills_two_jobs_once(
-    tmp_path: Path, refuse: Callable[[Path], None]
-) -> None:
+def test_a_home_without_locks_bills_two_jobs_once(tmp_path, refuse):
     refuse(tmp_path / "home")
     energy_j, notices = booked_j(tmp_path / "home")
     assert energy_j == pytest.approx(64 * 0.19 * 100)
@@ -302,9 +295,7 @@ def test_a_home_without_locks_bills_two_jobs_once(
     assert (finding.state, "temporary" in finding.detail) == ("ok", True)
 
 
-def test_where_nothing_can_be_locked_doctor_says_so(
-    tmp_path: Path, refuse: Callable[[Path], None]
-) -> None:
+def test_where_nothing_can_be_locked_doctor_says_so(tmp_path, refuse):
     refuse(tmp_path)
     finding = doctor.locks(tmp_path / "home")
     assert finding.state == "limited"

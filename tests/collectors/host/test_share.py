@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from gramwatt.collectors.meter.job_meter import JobMeter
@@ -28,7 +26,7 @@ def started(rig: Rig, job_id: str, pid: int) -> JobMeter:
     return rig.start(job_id=job_id, pid=pid, mark=(rig.clock.mono_ns(), rig.clock.wall_ns()))
 
 
-def test_a_job_alone_is_billed_the_whole_host(tmp_path: Path) -> None:
+def test_a_job_alone_is_billed_the_whole_host(tmp_path):
     rig = Rig(tmp_path, gpu())
     meter = started(rig, "a", 1)
     rig.run(100, meter)
@@ -39,7 +37,7 @@ def test_a_job_alone_is_billed_the_whole_host(tmp_path: Path) -> None:
     assert not any(text.startswith("host-shared: ") for text in meter.notices)
 
 
-def test_jobs_at_the_same_time_add_up_to_the_host(tmp_path: Path) -> None:
+def test_jobs_at_the_same_time_add_up_to_the_host(tmp_path):
     rig = Rig(tmp_path, gpu())
     first = started(rig, "a", 1)
     rig.run(100, first)
@@ -58,9 +56,7 @@ def test_jobs_at_the_same_time_add_up_to_the_host(tmp_path: Path) -> None:
     assert any(text.startswith("host-shared: ") for text in first.notices)
 
 
-def test_nodes_that_share_a_home_are_different_hosts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nodes_that_share_a_home_are_different_hosts(tmp_path, monkeypatch):
     rig = Rig(tmp_path, gpu())
     meters = []
     for number, name in enumerate("ab"):
@@ -73,9 +69,7 @@ def test_nodes_that_share_a_home_are_different_hosts(
     assert energy_j(memory(rig, "b").intervals) == pytest.approx(RAM_W * 100, rel=0.01)
 
 
-def test_two_containers_of_one_host_and_job_are_billed_the_host_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_containers_of_one_host_and_job_are_billed_the_host_once(tmp_path, monkeypatch):
     rig = Rig(tmp_path, gpu())
     meters = []
     for number, name in enumerate("ab"):

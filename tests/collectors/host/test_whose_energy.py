@@ -75,9 +75,7 @@ def span(document: dict[str, Any]) -> tuple[float, float]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("length_s", "beside"), [(5, 0), (5, 2), (15, 2)])
-def test_jobs_at_once_bear_their_own_time_and_divide_what_is_idle(
-    tmp_path: Path, length_s: float, beside: int
-) -> None:
+def test_jobs_at_once_bear_their_own_time_and_divide_what_is_idle(tmp_path, length_s, beside):
     with neighbours(beside):
         commands = [
             [sys.executable, "-S", "-c", WORKS, str(length_s), str(tmp_path / f"{number}.s")]
@@ -95,7 +93,7 @@ def test_jobs_at_once_bear_their_own_time_and_divide_what_is_idle(
 
 
 @pytest.mark.long
-def test_a_sleep_costs_the_same_beside_busy_strangers(tmp_path: Path) -> None:
+def test_a_sleep_costs_the_same_beside_busy_strangers(tmp_path):
     watts = []
     for beside in (0, 2):
         with neighbours(beside):
@@ -106,9 +104,7 @@ def test_a_sleep_costs_the_same_beside_busy_strangers(tmp_path: Path) -> None:
     assert all(idle_w <= one <= idle_w + DYNAMIC_W / 8 for one in watts)
 
 
-def test_a_counter_is_divided_by_the_same_rule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_counter_is_divided_by_the_same_rule(tmp_path, monkeypatch):
     """Two jobs of 2 and 1 threads and strangers of 1 on 8 threads, which draw 100 W together."""
     benches = {"a": HostBench(), "b": HostBench()}
     clock = benches["b"].clock = benches["a"].clock
@@ -155,7 +151,7 @@ def test_a_counter_is_divided_by_the_same_rule(
 
 
 @pytest.mark.long
-def test_memory_is_billed_by_use(tmp_path: Path) -> None:
+def test_memory_is_billed_by_use(tmp_path):
     """A job that holds 200 MB is billed those, and what its interpreters have, not the host's."""
     hold = "import time; held = bytearray(200_000_000); time.sleep(6)"
     [document] = jobs_of(tmp_path, [sys.executable, "-S", "-c", hold])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -19,7 +18,7 @@ Cells = Callable[..., list[Any]]
 
 
 @pytest.fixture
-def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cells:
+def cells(tmp_path, monkeypatch):
     """Run cells in a fresh kernel; returns the outputs of each."""
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "gramwatt"))
     monkeypatch.setenv("GRAMWATT_ZONE", "FR")

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +36,7 @@ for job in jobs:
 
 
 @pytest.mark.long
-def test_every_fit_counts_its_rows_also_in_workers(tmp_path: Path) -> None:
+def test_every_fit_counts_its_rows_also_in_workers(tmp_path):
     environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path), "GRAMWATT_ZONE": "FR"}
     line = [sys.executable, "-W", "ignore", "-c", SCRIPT]
     done = subprocess.run(line, env=environ, capture_output=True, text=True, timeout=300)

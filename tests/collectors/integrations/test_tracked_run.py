@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import numpy
 import pytest
@@ -31,11 +30,11 @@ from gramwatt.collectors.track.trackers import log_to_mlflow, log_to_wandb
         ([], 0),
     ],
 )
-def test_the_size_of_a_batch_is_the_length_of_its_first_array(batch: Any, size: int) -> None:
+def test_the_size_of_a_batch_is_the_length_of_its_first_array(batch, size):
     assert batch_size(batch) == size
 
 
-def test_only_batches_with_token_ids_have_tokens() -> None:
+def test_only_batches_with_token_ids_have_tokens():
     class Ids:
         def numel(self) -> int:
             return 64
@@ -44,7 +43,7 @@ def test_only_batches_with_token_ids_have_tokens() -> None:
     assert [tokens_of(batch) for batch in ({}, None, [1], {"input_ids": 3})] == [0, 0, 0, 0]
 
 
-def test_a_callback_that_raises_is_noted_once_and_raises_nothing() -> None:
+def test_a_callback_that_raises_is_noted_once_and_raises_nothing():
     class Callback:
         def __init__(self) -> None:
             self._run = TrackedRun()
@@ -68,7 +67,7 @@ def test_a_callback_that_raises_is_noted_once_and_raises_nothing() -> None:
     )
 
 
-def test_doors_are_closed_until_a_variable_asks(monkeypatch, capsys) -> None:
+def test_doors_are_closed_until_a_variable_asks(monkeypatch, capsys):
     monkeypatch.setenv("GRAMWATT_JOB_ID", "job-1")
     assert not MlflowContext().in_context()
     assert lightning_callbacks() == []
@@ -82,7 +81,7 @@ def test_doors_are_closed_until_a_variable_asks(monkeypatch, capsys) -> None:
     assert "GRAMWATT_LIGHTNING=1 has no effect" in capsys.readouterr().err
 
 
-def test_a_loader_without_a_job_hands_out_its_batches_and_says_so_once(monkeypatch, capsys) -> None:
+def test_a_loader_without_a_job_hands_out_its_batches_and_says_so_once(monkeypatch, capsys):
     monkeypatch.setattr(messages, "_reported", set())
     batches = [[1, 2], [3]]
     for _epoch in range(2):
@@ -91,7 +90,7 @@ def test_a_loader_without_a_job_hands_out_its_batches_and_says_so_once(monkeypat
     assert len(count_batches(batches)) == 2
 
 
-def test_trackers_that_are_not_there_are_a_line_each(capsys) -> None:
+def test_trackers_that_are_not_there_are_a_line_each(capsys):
     log_to_mlflow("job-1", None, {}, None)
     log_to_wandb("job-1", None, {})
     first, second = capsys.readouterr().err.splitlines()
@@ -110,7 +109,7 @@ def test_trackers_that_are_not_there_are_a_line_each(capsys) -> None:
 )
 def test_mlflows_run_of_the_job_comes_before_the_last_of_the_process(
     monkeypatch, active, named, tagged, expected
-) -> None:
+):
     """Job A has ended, and run B was opened and closed since."""
     logged = []
 

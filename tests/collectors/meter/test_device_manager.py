@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
 from gramwatt.collectors.devices.board import Board, Visible
 from gramwatt.collectors.devices.nvml import Nvml
-from gramwatt.collectors.meter.dependencies import Dependencies
+from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import EndRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
@@ -17,9 +16,7 @@ from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 @pytest.mark.parametrize("visible", ["0", "7", ""])
 @pytest.mark.parametrize("look_s", [0.05, 0.5, 0.925])
-def test_a_meter_wakes_once_a_second_with_and_without_a_gpu(
-    tmp_path: Path, visible: str, look_s: float
-) -> None:
+def test_a_meter_wakes_once_a_second_with_and_without_a_gpu(tmp_path, visible, look_s):
     rig = Rig(tmp_path, gpu(power="mean"))
     meter = rig.start(environ={"CUDA_VISIBLE_DEVICES": visible})
     rig.run(30 + look_s, meter)
@@ -51,9 +48,7 @@ class Raises(Nvml):
 
 
 @pytest.mark.parametrize("call", ["wants_none", "visible"])
-def test_a_port_that_raises_costs_no_other_device_and_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_port_that_raises_costs_no_other_device_and_is_tried_again(tmp_path, monkeypatch, call):
     rig = Rig(tmp_path, gpu())
     other = Rig(tmp_path / "other", gpu(uuid="GPU-other"), clock=rig.clock)
     first = Raises(other, call)
@@ -76,9 +71,7 @@ def test_a_port_that_raises_costs_no_other_device_and_is_tried_again(
     assert sum(call in text for text in end.notices) == 1
 
 
-def test_a_device_that_raises_at_a_tick_costs_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_raises_at_a_tick_costs_no_other(tmp_path, monkeypatch):
     rig = Rig(tmp_path, gpu(), gpu())
     meter = rig.start()
     rig.run(10, meter)

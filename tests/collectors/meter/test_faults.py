@@ -7,8 +7,6 @@ processes that are killed for real.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -41,7 +39,7 @@ ended, and update periods at both."""
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def store(tmp_path_factory):
     home = tmp_path_factory.mktemp("store")
     url = sqlite_url(home / "gramwatt.db")
     service = Service.open(ServiceConfig(home=home, database_url=url))
@@ -55,8 +53,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(AT_ONCE, STORIES, AT_ONCE))],
 )
 def test_no_joule_counts_twice_and_at_most_ten_seconds_are_lost(
-    first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Service
-) -> None:
+    first, tmp_path, monkeypatch, store
+):
     deletions, stories = 0, []
     for seed in range(first, first + AT_ONCE):
         story = Story(tmp_path / str(seed // 2), seed, step=seed % 2)

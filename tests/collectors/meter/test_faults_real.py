@@ -154,7 +154,7 @@ def board(seed: int, folder: Path) -> dict[str, str]:
     return with_gpus(spec, os.environ, {"uuid": uuid, "waveform": WAVE})
 
 
-def test_jobs_killed_for_real_while_others_are_delivered(tmp_path: Path) -> None:
+def test_jobs_killed_for_real_while_others_are_delivered(tmp_path):
     own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
     # Nobody is there: else the store of this home takes what is to be delivered.
     own["GRAMWATT_SERVER"] = "http://127.0.0.1:9"

@@ -27,7 +27,7 @@ from tests.collectors.track.test_end_to_end import environ, home, meters, wait_u
 JOB = """
 import mmap, multiprocessing, os, struct, sys, time
 from gramwatt import track
-from gramwatt.collectors.track import client
+from gramwatt.collectors.track import session as client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 
 def work(job, seconds, ways):
@@ -141,18 +141,18 @@ def story(seed: int, environ: dict[str, str], folder: Path) -> None:  # noqa: F8
 
 @pytest.mark.parametrize("seed", range(6))
 def test_kills_lose_and_double_nothing(
-    seed: int,
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
+    seed,
+    environ,  # noqa: F811
+    tmp_path,
+):
     story(seed, environ, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_two_hundred_stories_of_kills(
-    seed: int,
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
+    seed,
+    environ,  # noqa: F811
+    tmp_path,
+):
     story(seed, environ, tmp_path)

@@ -85,9 +85,7 @@ def assert_measured_to_its_end(home: Path, ended: Path, least_s: float) -> None:
 
 
 @pytest.mark.parametrize("meter", ["awake", "late"])
-def test_a_command_whose_wrapper_was_killed_is_measured_to_its_end(
-    tmp_path: Path, meter: str
-) -> None:
+def test_a_command_whose_wrapper_was_killed_is_measured_to_its_end(tmp_path, meter):
     home = tmp_path / "home"
     started, ended = tmp_path / "started", tmp_path / "ended"
     go = tmp_path / "go"
@@ -106,9 +104,7 @@ def test_a_command_whose_wrapper_was_killed_is_measured_to_its_end(
     assert_measured_to_its_end(home, ended, 2.5)
 
 
-def test_a_meter_that_starts_after_its_wrapper_is_gone_measures_the_command(
-    tmp_path: Path,
-) -> None:
+def test_a_meter_that_starts_after_its_wrapper_is_gone_measures_the_command(tmp_path):
     home, ended, go = (tmp_path / name for name in ("home", "ended", "go"))
     script = f"while [ ! -e {go} ]; do sleep 0.1; done; touch {ended}"
     child = subprocess.Popen(["/bin/sh", "-c", script])
@@ -136,7 +132,7 @@ def test_a_meter_that_starts_after_its_wrapper_is_gone_measures_the_command(
     assert_measured_to_its_end(home, ended, 2)
 
 
-def test_gpus_that_never_answer_make_the_energy_unknown(tmp_path: Path) -> None:
+def test_gpus_that_never_answer_make_the_energy_unknown(tmp_path):
     gpu = {"waveform": {"type": "constant", "power_w": POWER_W}}
     spec = {"gpus": [gpu], "faults": [{"type": "failing"}]}
     home = tmp_path / "home"

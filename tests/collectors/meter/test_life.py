@@ -6,18 +6,15 @@ import errno
 import fcntl
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gramwatt.collectors.settings import identity, proc
 from gramwatt.collectors.settings.clock import NS_PER_S
-from gramwatt.collectors.settings.config import Config
 from gramwatt.collectors.spool import spool
 from gramwatt.collectors.spool.recovery import close_dead
-from gramwatt.collectors.spool.send import NEIGHBOURS, sync
-from gramwatt.sci.records.records import EndRecord, JobRecord
+from gramwatt.sci.records.records import JobRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu, states
 
 DAY_S = 86_400
@@ -31,7 +28,7 @@ def lives(rig: Rig, meter: Any, duration_s: int, step_s: int) -> None:
 
 
 @pytest.mark.long
-def test_a_job_of_90_days_keeps_a_small_journal_and_every_joule(tmp_path: Path) -> None:
+def test_a_job_of_90_days_keeps_a_small_journal_and_every_joule(tmp_path):
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(4_000, meter)
@@ -46,9 +43,7 @@ def test_a_job_of_90_days_keeps_a_small_journal_and_every_joule(tmp_path: Path) 
     assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * span_s, rel=1e-9)
 
 
-def test_five_thousand_waiting_folders_are_listed_at_once_and_one_job_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_five_thousand_waiting_folders_are_listed_at_once_and_one_job_alone(tmp_path, monkeypatch):
     looked_at: list[str] = []
     scandir = os.scandir
 
@@ -70,21 +65,8 @@ def test_five_thousand_waiting_folders_are_listed_at_once_and_one_job_alone(
     assert len(looked_at) == 2
 
 
-def test_the_next_jobs_sync_closes_what_others_have_left(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(60, meter)
-    rig.kill(meter)
-    config = Config(home=tmp_path)
-    assert sync(config, None, "another").closed == ["job"]
-    assert sync(config, None, "another").closed == []
-    (end,) = by_type(rig.records(), EndRecord)
-    assert end.state == "lost"
-    assert NEIGHBOURS >= 50
-
-
 @pytest.fixture
-def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_locks(monkeypatch):
     """Storage that knows no flock, as some network file systems."""
 
     def refuse(*_args: Any) -> None:
@@ -94,9 +76,7 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_locks")
-def test_without_locks_a_folder_is_dead_after_a_quarter_of_an_hour_of_silence(
-    tmp_path: Path,
-) -> None:
+def test_without_locks_a_folder_is_dead_after_a_quarter_of_an_hour_of_silence(tmp_path):
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(30, meter)
@@ -127,8 +107,8 @@ def test_without_locks_a_folder_is_dead_after_a_quarter_of_an_hour_of_silence(
 
 @pytest.mark.usefixtures("no_locks")
 def test_a_home_without_locks_is_reported_at_once_and_its_ended_jobs_are_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     rig = Rig(tmp_path, gpu(name="GH200 480GB"))  # whose counter is the host's too
     rig.clients[os.getpid()] = 5
     meter = rig.start()
@@ -141,9 +121,7 @@ def test_a_home_without_locks_is_reported_at_once_and_its_ended_jobs_are_closed(
     assert not rig.folder().is_live(), "the meter is known by its process"
 
 
-def test_neither_host_nor_user_is_named_in_any_file_unless_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_host_nor_user_is_named_in_any_file_unless_allowed(tmp_path, monkeypatch):
     secrets = {
         "USER": "trillian-user",
         "LOGNAME": "trillian-user",
@@ -159,9 +137,7 @@ def test_neither_host_nor_user_is_named_in_any_file_unless_allowed(
     for allowed in (False, True):
         home = tmp_path / str(allowed)
         rig = Rig(home, gpu())
-        meter = rig.start(environ=secrets, config={"allow_host_names": allowed})
-        rig.run(25, meter)
-        rig.stop(meter)
+        rig.job(25, environ=secrets, config={"allow_host_names": allowed})
         files = [path for path in home.rglob("*") if path.is_file()]
         texts = b"".join(path.read_bytes() for path in files)
         names = " ".join(str(path.relative_to(home)) for path in home.rglob("*")).encode()
@@ -170,7 +146,7 @@ def test_neither_host_nor_user_is_named_in_any_file_unless_allowed(
         assert len(files) >= 3
 
 
-def test_a_long_sleep_and_a_set_clock_in_one_job_cost_no_joule(tmp_path: Path) -> None:
+def test_a_long_sleep_and_a_set_clock_in_one_job_cost_no_joule(tmp_path):
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(400, meter)
@@ -186,7 +162,7 @@ def test_a_long_sleep_and_a_set_clock_in_one_job_cost_no_joule(tmp_path: Path) -
     assert merged.state == "completed"
 
 
-def test_the_state_of_a_living_job_says_whose_it_is_and_ends_with_it(tmp_path: Path) -> None:
+def test_the_state_of_a_living_job_says_whose_it_is_and_ends_with_it(tmp_path):
     rig = Rig(tmp_path, gpu())
     meter = rig.start(pid=4242)
     rig.run(15, meter)

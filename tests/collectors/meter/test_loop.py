@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +39,7 @@ class Failing:
         raise KeyError("tick")
 
 
-def test_a_tick_that_always_raises_does_not_spin() -> None:
+def test_a_tick_that_always_raises_does_not_spin():
     meter: Any = Failing(0.5)
     reading, writing = os.pipe()
     Loop(meter, reading).run()
@@ -50,9 +49,7 @@ def test_a_tick_that_always_raises_does_not_spin() -> None:
     assert len(meter.lines) == meter.ticks
 
 
-def test_a_reading_that_always_raises_leaves_the_journal_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reading_that_always_raises_leaves_the_journal_saved(tmp_path, monkeypatch):
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     rig.run(35, meter)
@@ -88,9 +85,7 @@ class Sent(Failing):
         self.ticks += 1
 
 
-def test_a_running_job_is_sent_at_once_and_then_what_is_new(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_running_job_is_sent_at_once_and_then_what_is_new(monkeypatch):
     """Its first line within a second; later lines, never beside a sync that has not ended."""
     meter: Any = Sent(1.0)
     reading, writing = os.pipe()

@@ -37,7 +37,7 @@ with open(sys.argv[1] + ".wandb", "w") as kept:
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A machine with one GPU of 300 W, whose counter is as good as continuous."""
     own = {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
     wave = {"type": "constant", "power_w": 300.0}

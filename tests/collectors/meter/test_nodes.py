@@ -73,8 +73,8 @@ def run_both(environ: dict[str, str], folder: Path, **known: str) -> MergedJob:
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_each_measures_its_own_gpu_though_home_job_and_machine_id_are_the_same(
-    environ: dict[str, str], tmp_path: Path, other: str
-) -> None:
+    environ, tmp_path, other
+):
     job = run_both(environ, tmp_path, **OTHERS[other])
     boards = [d for d in job.devices if d.record.device_class == "gpu"]
     assert len(job.nodes) == len(boards) == 2
@@ -84,18 +84,14 @@ def test_each_measures_its_own_gpu_though_home_job_and_machine_id_are_the_same(
         assert energy_j(device.intervals) == pytest.approx(power_w * lasted_s, abs=EDGES_J)
 
 
-def test_processes_that_see_each_other_share_one_meter(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_processes_that_see_each_other_share_one_meter(environ, tmp_path):
     job = run_both(environ, tmp_path)
     assert len(job.nodes) == 1
     assert [d.record.device_class for d in job.devices].count("cpu") == 1
 
 
 @pytest.mark.parametrize("same_machine", [True, False])
-def test_after_a_reboot_a_dead_job_is_closed_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_machine: bool
-) -> None:
+def test_after_a_reboot_a_dead_job_is_closed_at_once(tmp_path, monkeypatch, same_machine):
     """On storage that machines share, the folder of another one is live while it was written."""
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
@@ -108,15 +104,13 @@ def test_after_a_reboot_a_dead_job_is_closed_at_once(
     assert close_dead(rig.folder()) == same_machine
 
 
-def test_machines_of_one_name_are_reported_where_names_are_nodes(tmp_path: Path) -> None:
+def test_machines_of_one_name_are_reported_where_names_are_nodes(tmp_path):
     rig = Rig(tmp_path, gpu())
     named = {"config": {"allow_host_names": True}}
     first = rig.start(pid=100, **named)
     rig.boot = "boot-2"
     rig.clients.clear()  # of another machine
-    second = rig.start(pid=101, **named)
-    rig.run(5, second)
-    rig.stop(second)
+    rig.job(5, pid=101, **named)
     first.release()
     (notice,) = [n for n in rig.merged().notices if n.code == "energy-unmeasured"]
     assert f"count as one; unset GRAMWATT_ALLOW_HOST_NAMES: {rig.folder().node}" in notice.message

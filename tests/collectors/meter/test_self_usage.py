@@ -16,7 +16,7 @@ print(after[0] - before[0], after[1] - before[1])
 """
 
 
-def test_children_count_in_time_and_in_memory() -> None:
+def test_children_count_in_time_and_in_memory():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     spent_s, grown_b = map(float, done.stdout.split())
     assert spent_s >= 0.02

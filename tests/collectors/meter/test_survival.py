@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -44,9 +43,7 @@ def kill_the_meters():
 """
 
 
-def test_a_container_may_end_the_moment_stop_has_returned(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_container_may_end_the_moment_stop_has_returned(environ, tmp_path):
     """When process 1 of a container ends, the kernel kills the rest: the meter too."""
     body = (
         f"{KILL_ALL}\n"
@@ -72,9 +69,7 @@ def test_a_container_may_end_the_moment_stop_has_returned(
     assert sum(c.amount for c in found if isinstance(c, CountRecord)) == 7
 
 
-def test_a_cgroup_that_is_killed_at_once_is_closed_later(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_cgroup_that_is_killed_at_once_is_closed_later(environ, tmp_path):
     body = f"{KILL_ALL}\nwith track() as job:\n    ready(job)\n    time.sleep(1.5)\n"
     body += "    kill_the_meters()\n"
     body += "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -93,9 +88,7 @@ def test_a_cgroup_that_is_killed_at_once_is_closed_later(
 
 
 @pytest.mark.parametrize("way", ["fork", "spawn"])
-def test_processes_of_a_pool_join_the_job_that_started_them(
-    environ: dict[str, str], tmp_path: Path, way: str
-) -> None:
+def test_processes_of_a_pool_join_the_job_that_started_them(environ, tmp_path, way):
     body = f"""
 import multiprocessing
 def work(number):
@@ -144,9 +137,7 @@ time.sleep(0.6); job.count(4)
 
 
 @pytest.mark.parametrize("last", ["tracker.stop()", "pass"], ids=["stopped", "kernel ends"])
-def test_a_notebook_ends_by_its_own_cell_or_with_its_kernel(
-    environ: dict[str, str], last: str
-) -> None:
+def test_a_notebook_ends_by_its_own_cell_or_with_its_kernel(environ, last):
     """An interactive interpreter is a kernel to us: an error in a cell ends nothing."""
     done = subprocess.run(
         [sys.executable, "-i", "-q"],

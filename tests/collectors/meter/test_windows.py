@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.collectors.meter.windows import WINDOWS_MAX
+from gramwatt.collectors.spool.counts import WINDOWS_MAX
 from gramwatt.collectors.spool.recovery import close_dead
 from gramwatt.sci.records.records import CountRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
@@ -55,9 +54,7 @@ def booked_j(rig: Rig, line: CountRecord, slack_s: float = 0.001) -> float:
 
 @pytest.mark.parametrize("wave", [SQUARE, FAST, STEPS], ids=["2s", "0.137s", "steps"])
 @pytest.mark.parametrize("length_s", [3.3, 10.7, 61.0])
-def test_intervals_end_at_a_windows_edges_and_hold_its_energy(
-    tmp_path: Path, wave: dict[str, Any], length_s: float
-) -> None:
+def test_intervals_end_at_a_windows_edges_and_hold_its_energy(tmp_path, wave, length_s):
     draw = Random(f"{wave}{length_s}")
     bound = {3.3: 0.04, 10.7: 0.01, 61.0: 0.002}[length_s]
     for number in range(4):
@@ -77,7 +74,7 @@ def test_intervals_end_at_a_windows_edges_and_hold_its_energy(
         assert booked_j(rig, image) == pytest.approx(rig.truth_j(start_ns, end_ns), rel=bound)
 
 
-def test_windows_one_after_the_other_share_every_edge_and_lose_nothing(tmp_path: Path) -> None:
+def test_windows_one_after_the_other_share_every_edge_and_lose_nothing(tmp_path):
     rig = Rig(tmp_path, gpu(STEPS), gpu())
     start_ns = rig.clock.now_ns()
     meter = rig.start()
@@ -106,7 +103,7 @@ def test_windows_one_after_the_other_share_every_edge_and_lose_nothing(tmp_path:
     [{"counter": False}, {"faults": [{"type": "frozen", "at_s": 5.0}]}],
     ids=["no counter", "frozen counter"],
 )
-def test_a_device_whose_power_is_sampled_is_cut_too(tmp_path: Path, more: dict[str, Any]) -> None:
+def test_a_device_whose_power_is_sampled_is_cut_too(tmp_path, more):
     rig = Rig(tmp_path, gpu(**more))
     meter = rig.start()
     rig.run(30.3, meter)
@@ -121,7 +118,7 @@ def test_a_device_whose_power_is_sampled_is_cut_too(tmp_path: Path, more: dict[s
 
 
 @pytest.mark.long
-def test_a_tight_loop_of_windows_keeps_the_journal_small(tmp_path: Path) -> None:
+def test_a_tight_loop_of_windows_keeps_the_journal_small(tmp_path):
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     client = Windows(rig, meter)
@@ -138,21 +135,7 @@ def test_a_tight_loop_of_windows_keeps_the_journal_small(tmp_path: Path) -> None
     )
 
 
-def test_a_window_that_a_kill_cut_short_ends_with_the_job(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    meter = rig.start()
-    rig.run(3, meter)
-    Windows(rig, meter).enter("epoch-1")
-    rig.run(4, meter)
-    rig.stop(meter, "killed")
-    (line,) = lines(rig)
-    assert line.since is not None
-    assert (line.phase, (line.at - line.since).total_seconds()) == ("epoch-1", 4.0)
-
-
-def test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost(
-    tmp_path: Path,
-) -> None:
+def test_a_meter_that_came_in_between_knows_the_window_and_no_count_is_lost(tmp_path):
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
     window = Windows(rig, meter).enter("epoch-1")

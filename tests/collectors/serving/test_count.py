@@ -94,8 +94,8 @@ DOCUMENTED = {
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("preset", DOCUMENTED)
 def test_a_server_with_the_documented_text_that_comes_up_within_the_job_is_counted_from_zero(
-    preset: str, named: bool
-) -> None:
+    preset, named
+):
     counted = Counted(f"{OWN}={preset}" if named else OWN, ())
     counted.silent(down=True)
     counted.answer((DATA / f"{preset}.txt").read_text("utf-8").replace(START_TIME, "other"))
@@ -103,7 +103,7 @@ def test_a_server_with_the_documented_text_that_comes_up_within_the_job_is_count
     assert counted.notices == []
 
 
-def test_vllm_without_sources_counts_prompt_tokens_less_cached_ones() -> None:
+def test_vllm_without_sources_counts_prompt_tokens_less_cached_ones():
     text = (DATA / "vllm.txt").read_text("utf-8").replace(START_TIME, "other")
     counted = Counted(f"{OWN}=vllm", ())
     counted.silent(down=True)
@@ -115,7 +115,7 @@ def test_vllm_without_sources_counts_prompt_tokens_less_cached_ones() -> None:
     assert counted.amounts()["token", "prefill"] == 15_000.0
 
 
-def test_what_a_server_did_before_the_job_is_not_counted() -> None:
+def test_what_a_server_did_before_the_job_is_not_counted():
     counted = Counted()
     counted.value(100)
     counted.value(130)
@@ -128,17 +128,7 @@ def test_what_a_server_did_before_the_job_is_not_counted() -> None:
     ]
 
 
-def test_a_server_says_itself_that_it_began_within_the_job() -> None:
-    counted = Counted()
-    counted.value(7, **{START_TIME: START_NS / NS_PER_S + 3})
-    assert counted.images == 7
-    before = Counted()
-    before.silent(down=True)
-    before.value(7, **{START_TIME: START_NS / NS_PER_S - 60})
-    assert before.images == 0
-
-
-def test_a_counter_that_goes_back_began_anew_and_alone() -> None:
+def test_a_counter_that_goes_back_began_anew_and_alone():
     counted = Counted()
     counted.value(100, 100)
     counted.value(110, 105)
@@ -149,7 +139,7 @@ def test_a_counter_that_goes_back_began_anew_and_alone() -> None:
     assert counted.amounts()["service.known_s", None] == 10
 
 
-def test_a_new_process_is_counted_from_zero_though_it_has_counted_more() -> None:
+def test_a_new_process_is_counted_from_zero_though_it_has_counted_more():
     counted = Counted()
     counted.value(10, **{START_TIME: 1e9})
     counted.value(12, **{START_TIME: 1e9})
@@ -157,7 +147,7 @@ def test_a_new_process_is_counted_from_zero_though_it_has_counted_more() -> None
     assert counted.images == 2 + 50
 
 
-def test_a_meter_that_is_replaced_goes_on_from_the_state() -> None:
+def test_a_meter_that_is_replaced_goes_on_from_the_state():
     counted = Counted()
     counted.silent(down=True)
     counted.value(10)
@@ -170,7 +160,7 @@ def test_a_meter_that_is_replaced_goes_on_from_the_state() -> None:
     assert counted.images == 25 + 2
 
 
-def test_a_server_that_never_answers_is_reported_once() -> None:
+def test_a_server_that_never_answers_is_reported_once():
     counted = Counted()
     for _ in range(200):
         counted.silent(down=True)
@@ -179,7 +169,7 @@ def test_a_server_that_never_answers_is_reported_once() -> None:
     assert counted.counts.state()["servers"][0]["values"] == []
 
 
-def test_two_models_at_one_address_are_two_servers() -> None:
+def test_two_models_at_one_address_are_two_servers():
     """llama.cpp shows one model of several by the address's query, which no journal has."""
     notices: list[str] = []
     given = servers(["http://h/m?model=a=llamacpp", "http://h/m?model=b=llamacpp"], [])

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-from typing import Any
 
 import pytest
 
@@ -38,7 +37,7 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def served(tmp_path_factory):
     folder = tmp_path_factory.mktemp("llama")
     write_model(folder / "model.gguf")
     with socket.create_server(("127.0.0.1", 0)) as held:
@@ -61,9 +60,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any
     return json.loads(done.stdout), json.loads((folder / "job.json").read_text())
 
 
-def test_the_tokens_of_the_answers_are_those_that_were_counted(
-    served: tuple[list[dict[str, Any]], dict[str, Any]],
-) -> None:
+def test_the_tokens_of_the_answers_are_those_that_were_counted(served):
     answers, document = served
     total = document["service"]["total"]
     generated = sum(usage["completion_tokens"] for usage in answers)
@@ -78,9 +75,7 @@ def test_the_tokens_of_the_answers_are_those_that_were_counted(
     ]
 
 
-def test_prefill_decode_and_idle_add_up_to_the_devices(
-    served: tuple[list[dict[str, Any]], dict[str, Any]],
-) -> None:
+def test_prefill_decode_and_idle_add_up_to_the_devices(served):
     _, document = served
     parts_j = sum(part["energy_j"]["value"] for part in document["service"]["total"]["parts"])
     devices_j = sum(
@@ -91,8 +86,6 @@ def test_prefill_decode_and_idle_add_up_to_the_devices(
     assert board["energy_j"]["value"] == pytest.approx(250 * document["duration_s"], rel=0.01)
 
 
-def test_the_job_is_marked_as_a_service(
-    served: tuple[list[dict[str, Any]], dict[str, Any]],
-) -> None:
+def test_the_job_is_marked_as_a_service(served):
     _, document = served
     assert (document["kind"], document["tags"]["serving"]) == ("inference", "llamacpp")

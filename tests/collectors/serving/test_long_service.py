@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
@@ -59,7 +58,7 @@ def document(rig: Rig) -> JobDoc:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             job_meter, "OPEN_EVERY_NS", 3_600 * NS_PER_S
@@ -114,7 +113,7 @@ def parts(row: ServiceRowDoc) -> dict[str, float]:
     return {part.part: known(part.energy_j) for part in row.parts}
 
 
-def test_no_token_is_counted_twice_and_lost_is_what_a_death_takes(served: Served) -> None:
+def test_no_token_is_counted_twice_and_lost_is_what_a_death_takes(served):
     counts = {row.unit: row.count for row in served.final.sci}
     done = TOKENS_PER_S * served.server.work_s(DAYS * DAY_S)
     lost = done - counts["token"]
@@ -130,7 +129,7 @@ def test_no_token_is_counted_twice_and_lost_is_what_a_death_takes(served: Served
     assert "restarted its counters" in said[0]
 
 
-def test_no_joule_is_lost_and_the_parts_add_up_to_the_devices_energy(served: Served) -> None:
+def test_no_joule_is_lost_and_the_parts_add_up_to_the_devices_energy(served):
     total = served.final.service
     assert total is not None
     truth_j = served.rig.truth_j(1_000 * NS_PER_S, (1_000 + DAYS * DAY_S) * NS_PER_S)
@@ -145,7 +144,7 @@ def test_no_joule_is_lost_and_the_parts_add_up_to_the_devices_energy(served: Ser
     assert sum(known(row.energy_j) for row in total.days) == pytest.approx(whole_j, rel=1e-6)
 
 
-def test_parts_are_those_of_the_script_and_within_their_ranges(served: Served) -> None:
+def test_parts_are_those_of_the_script_and_within_their_ranges(served):
     total = served.final.service
     assert total is not None
     found = {part.part: part for part in total.total.parts}
@@ -173,7 +172,7 @@ def _gpu_j(served: Served) -> float:
     return sum(known(d.energy_j) for d in own)
 
 
-def test_a_day_that_is_over_stays_as_it_was_while_the_service_runs(served: Served) -> None:
+def test_a_day_that_is_over_stays_as_it_was_while_the_service_runs(served):
     before, after = rows(served.early), rows(served.final)
     assert served.early.state == "running"
     assert [row.closed for row in before] == [True] * EARLY_DAYS + [False]
@@ -189,6 +188,6 @@ def test_a_day_that_is_over_stays_as_it_was_while_the_service_runs(served: Serve
     assert months.count("2023-11") == min(DAYS, 16)
 
 
-def test_the_journal_of_a_service_stays_small(served: Served) -> None:
+def test_the_journal_of_a_service_stays_small(served):
     per_day = served.rig.folder().size_b() / DAYS
     assert per_day < 82_000 * 3 + 6 * 288 * 220  # devices, and a line of each unit every 5 minutes

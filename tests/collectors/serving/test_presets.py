@@ -20,9 +20,7 @@ from gramwatt.collectors.serving.presets import from_start, servers
         ("http://h/metrics?model=a", "http://h/metrics?model=a", None),
     ],
 )
-def test_an_address_is_split_at_its_last_equals_sign(
-    text: str, url: str, preset: str | None
-) -> None:
+def test_an_address_is_split_at_its_last_equals_sign(text, url, preset):
     (server,) = servers([text], [])
     assert (server.url, server.preset) == (url, preset)
 
@@ -46,22 +44,20 @@ def test_an_address_is_split_at_its_last_equals_sign(
         ),
     ],
 )
-def test_what_has_no_meaning_says_what_to_write(
-    addresses: list[str], metrics: list[str], words: str
-) -> None:
+def test_what_has_no_meaning_says_what_to_write(addresses, metrics, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         servers(addresses, metrics)
     assert from_start({"addresses": addresses, "metrics": metrics}) == []
 
 
-def test_a_counter_of_ones_own_takes_the_place_of_the_presets_for_one_unit_and_phase() -> None:
+def test_a_counter_of_ones_own_takes_the_place_of_the_presets_for_one_unit_and_phase():
     own = ["vllm:request_success_total=request", "vllm:generation_tokens_total=answer", "b=token"]
     assert servers(["http://h=vllm"], own)[0].preset == "vllm"
 
 
 @pytest.mark.parametrize("end", ["=vlm", ":x", ":0=vllm"])
 @pytest.mark.parametrize("password", ["se=cret", "secret"])
-def test_a_password_is_in_no_error(end: str, password: str) -> None:
+def test_a_password_is_in_no_error(end, password):
     with pytest.raises(ValueError, match="'http://h") as error:
         servers([f"http://me:{password}@h{end}"], [])
     assert "cret" not in str(error.value)

@@ -31,7 +31,7 @@ def by_the_oracle(text: str) -> dict[Series, float]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir()))
-def test_every_sample_is_read_as_by_prometheus_own_parser(name: str) -> None:
+def test_every_sample_is_read_as_by_prometheus_own_parser(name):
     text = (DATA / name).read_text("utf-8")
     found = parse_samples(text, Everything())
     assert found == by_the_oracle(text)
@@ -42,9 +42,7 @@ def test_every_sample_is_read_as_by_prometheus_own_parser(name: str) -> None:
 
 
 @given(st.lists(st.tuples(LABEL, LABEL), unique=True, max_size=4), st.floats(0, 1e300))
-def test_any_text_of_the_client_library_is_read_as_by_its_parser(
-    labels: list[tuple[str, str]], value: float
-) -> None:
+def test_any_text_of_the_client_library_is_read_as_by_its_parser(labels, value):
     registry = CollectorRegistry()
     counter = Counter("app:tokens", 'Tokens, \\ "quoted"\nand more.', ["a", "b"], registry=registry)
     Gauge("app_up", "No counter.", registry=registry).set(-1)
@@ -69,6 +67,6 @@ def test_any_text_of_the_client_library_is_read_as_by_its_parser(
         "n{} ",
     ],
 )
-def test_a_line_that_cannot_be_read_spoils_the_reading(line: str) -> None:
+def test_a_line_that_cannot_be_read_spoils_the_reading(line):
     with pytest.raises(ValueError, match=r"no (sample|labels)|could not convert"):
         parse_samples(f"other {{}} ?\n{line}\n", {"n"})

@@ -118,15 +118,6 @@ def test_a_service_that_does_not_answer_is_not_waited_for(metadata):
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>login</html>", b"", b"US WEST", b"\xff\xfe", b"a" * 5000, b"-"]
-)
-def test_what_is_no_region_is_not_taken_for_one(metadata, body):
-    server = metadata(lambda *_: (200, {"Metadata-Flavor": "Google"}, body))
-    given = dict.fromkeys(VARIABLES, server.address)
-    assert cloud_region(environ(**given), 60.0) is None
-
-
-@pytest.mark.parametrize(
     ("given", "region", "asked"),
     [
         ({"GRAMWATT_CLOUD_METADATA": "1"}, "aws:us-west-2", True),

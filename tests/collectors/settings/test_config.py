@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +19,7 @@ from gramwatt.collectors.settings.config import (
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> tuple[dict[str, str], Path, Path]:
+def places(tmp_path):
     """An environment with its own XDG folders, a repository with a folder in it, the user file."""
     work = tmp_path / "repo" / "src"
     work.mkdir(parents=True)
@@ -31,9 +30,7 @@ def places(tmp_path: Path) -> tuple[dict[str, str], Path, Path]:
     return environ, work, user
 
 
-def test_each_layer_wins_over_the_one_below_and_says_so(
-    places: tuple[dict[str, str], Path, Path],
-) -> None:
+def test_each_layer_wins_over_the_one_below_and_says_so(places):
     environ, work, user = places
     user.write_text('project = "user"\nname = "user"\nkind = "inference"\npue = 1.5\n')
     project = work.parent / "gramwatt.toml"
@@ -54,9 +51,7 @@ def test_each_layer_wins_over_the_one_below_and_says_so(
     assert config.notices == ()
 
 
-def test_a_broken_value_leaves_a_notice_and_the_lower_layer_holds(
-    places: tuple[dict[str, str], Path, Path],
-) -> None:
+def test_a_broken_value_leaves_a_notice_and_the_lower_layer_holds(places):
     environ, work, user = places
     user.write_text('pue = 1.2\ncolour = "green"\nzne = "DE"\n')
     environ["GRAMWATT_PUE"] = "0.4"
@@ -74,9 +69,7 @@ def test_a_broken_value_leaves_a_notice_and_the_lower_layer_holds(
     assert {notice.code for notice in config.notices} == {"argument-ignored"}
 
 
-def test_a_broken_file_is_ignored_with_its_path(
-    places: tuple[dict[str, str], Path, Path],
-) -> None:
+def test_a_broken_file_is_ignored_with_its_path(places):
     environ, work, user = places
     user.write_text("project = [unclosed")
     config = resolve({}, environ, work)
@@ -84,18 +77,7 @@ def test_a_broken_file_is_ignored_with_its_path(
     assert str(user) in config.notices[0].message
 
 
-@pytest.mark.parametrize("unit", [3, True, 2.5])
-def test_a_unit_that_is_no_text_is_said_in_words(
-    places: tuple[dict[str, str], Path, Path], unit: object
-) -> None:
-    environ, work, _ = places
-    notice = resolve({"unit": unit}, environ, work).notices[0]
-    assert (
-        notice.message == f"argument: unit is ignored: not a unit name or a list of them: '{unit}'"
-    )
-
-
-def test_the_project_file_is_searched_up_to_the_repository_and_not_beyond(tmp_path: Path) -> None:
+def test_the_project_file_is_searched_up_to_the_repository_and_not_beyond(tmp_path):
     repository = tmp_path / "repo"
     inner = repository / "a" / "b"
     inner.mkdir(parents=True)
@@ -107,7 +89,7 @@ def test_the_project_file_is_searched_up_to_the_repository_and_not_beyond(tmp_pa
     assert project_file(inner, Path("/nowhere")) == repository / "gramwatt.toml"
 
 
-def test_secrets_are_hidden(places: tuple[dict[str, str], Path, Path]) -> None:
+def test_secrets_are_hidden(places):
     environ, work, _ = places
     environ["GRAMWATT_API_KEY"] = "gw_topsecret"
     shown = describe(resolve({}, environ, work))
@@ -118,19 +100,7 @@ def test_secrets_are_hidden(places: tuple[dict[str, str], Path, Path]) -> None:
     assert "topsecret" not in str(shown)
 
 
-def test_an_unknown_zone_is_a_problem_and_a_known_one_is_none(
-    places: tuple[dict[str, str], Path, Path],
-) -> None:
-    environ, work, _ = places
-    problems = place_problems(resolve({"zone": "Atlantis"}, environ, work))
-    assert list(problems) == ["zone"]
-    assert "Atlantis" in problems["zone"]
-    assert place_problems(resolve({"zone": "FR"}, environ, work)) == {}
-
-
-def test_places_of_the_overlay_are_known_and_a_broken_overlay_is_named(
-    places: tuple[dict[str, str], Path, Path], tmp_path: Path
-) -> None:
+def test_places_of_the_overlay_are_known_and_a_broken_overlay_is_named(places, tmp_path):
     environ, work, _ = places
     file = tmp_path / "own.toml"
     file.write_text('[zones.LAB]\nsource = "s"\ng_per_kwh = 10\nyear = 2026\n')
@@ -147,7 +117,7 @@ def test_places_of_the_overlay_are_known_and_a_broken_overlay_is_named(
     }
 
 
-def test_the_limit_of_tags_holds_for_all_places_together(tmp_path: Path) -> None:
+def test_the_limit_of_tags_holds_for_all_places_together(tmp_path):
     many = {f"a{n}": "x" for n in range(64)}
     environ = {"GRAMWATT_TAGS": ",".join(f"{key}=x" for key in many), "HOME": str(tmp_path)}
     config = resolve({"tags": ["b=y"]}, environ, tmp_path)
@@ -159,9 +129,7 @@ def test_the_limit_of_tags_holds_for_all_places_together(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("key", ["GRAMWATT_HOME", "GRAMWATT_OVERLAY"])
-def test_a_relative_path_in_a_folder_that_is_gone_stops_no_command(
-    tmp_path: Path, key: str
-) -> None:
+def test_a_relative_path_in_a_folder_that_is_gone_stops_no_command(tmp_path, key):
     gone = tmp_path / "gone"
     gone.mkdir()
     names = {k: v for k, v in os.environ.items() if not k.startswith("GRAMWATT_")}
@@ -196,7 +164,7 @@ ANYTHING = st.recursive(
 @pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(args=st.dictionaries(st.sampled_from([*PARSERS, "default_name", "odd"]), ANYTHING))
-def test_no_value_of_any_key_raises(args: dict[str, Any]) -> None:
+def test_no_value_of_any_key_raises(args):
     nothing = {"HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}
     config = resolve(args, nothing, Path("/"))
     wrong = {notice.field for notice in config.notices}

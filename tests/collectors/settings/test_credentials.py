@@ -17,7 +17,7 @@ ADDRESSES = (f"http://key:{WORD}@127.0.0.1:9", f"ftp://key:{WORD}@127.0.0.1:9", 
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     names = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
     return names | {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
 
@@ -38,9 +38,7 @@ COMMANDS = (
     ("address", "words"),
     [*((ADDRESSES[0], words) for words in COMMANDS), (ADDRESSES[1], ["doctor"])],
 )
-def test_no_command_and_no_file_repeats_them(
-    environ: dict[str, str], tmp_path: Path, address: str, words: list[str]
-) -> None:
+def test_no_command_and_no_file_repeats_them(environ, tmp_path, address, words):
     environ["GRAMWATT_SERVER"] = address
     done = subprocess.run(
         [*GRAMWATT, *words], env=environ, cwd=tmp_path, capture_output=True, timeout=60
@@ -50,9 +48,7 @@ def test_no_command_and_no_file_repeats_them(
     assert b"key:" not in printed
 
 
-def test_an_argument_that_is_refused_does_not_repeat_them(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_an_argument_that_is_refused_does_not_repeat_them(environ, tmp_path):
     line = [*GRAMWATT, "run", "--server", ADDRESSES[2], "--", "true"]
     done = subprocess.run(line, env=environ, capture_output=True, timeout=60)
     assert b"word" not in done.stdout + done.stderr + written(tmp_path), done.stderr
@@ -67,5 +63,5 @@ def test_an_argument_that_is_refused_does_not_repeat_them(
         ("http://key:wo@rd@host/a", "http://host/a"),
     ],
 )
-def test_the_rest_of_an_address_stays(address: str, shown: str) -> None:
+def test_the_rest_of_an_address_stays(address, shown):
     assert plain_address(address) == shown

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from gramwatt.collectors.settings.orchestrators import pod_uid, rank, scheduler_
 from gramwatt.sci.records.records import ID_PATTERN
 
 
-def test_ids_made_in_order_sort_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_made_in_order_sort_in_order(monkeypatch):
     seconds = iter([0.0, 59.0, 60.0, 86400.0])
     import time
 
@@ -24,7 +23,7 @@ def test_ids_made_in_order_sort_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ids[0].startswith("19700101-000000-")
 
 
-def test_an_identifier_is_always_one_and_changed_ones_stay_distinct() -> None:
+def test_an_identifier_is_always_one_and_changed_ones_stay_distinct():
     texts = ["a b", "a/b", "a-b", "-x", "é", "x" * 200, "x" * 201]
     made = [safe_id(text) for text in texts]
     assert all(ID_PATTERN.fullmatch(text) for text in made)
@@ -43,11 +42,11 @@ def test_an_identifier_is_always_one_and_changed_ones_stay_distinct() -> None:
         ({}, None),
     ],
 )
-def test_rank(environ: dict[str, str], expected: int | None) -> None:
+def test_rank(environ, expected):
     assert rank(environ) == expected
 
 
-def test_scheduler_ids_name_the_job_and_no_host() -> None:
+def test_scheduler_ids_name_the_job_and_no_host():
     environ = {
         "SLURM_JOB_ID": "7",
         "SLURM_CLUSTER_NAME": "jean",
@@ -78,9 +77,7 @@ UID = "0f5d6e0e-9d6c-4b5e-8a5d-2f6a1c3b7e11"
         (f"/var/lib/kubelet/pods/{UID}/volumes/a /data", ""),
     ],
 )
-def test_a_pod_is_known_by_where_its_hosts_file_is_mounted_from(
-    tmp_path: Path, mounted: str, found: str
-) -> None:
+def test_a_pod_is_known_by_where_its_hosts_file_is_mounted_from(tmp_path, mounted, found):
     mounts = tmp_path / "mountinfo"
     mounts.write_text(
         f"9 8 0:5 / /proc rw - proc proc rw\n10 9 8:1 {mounted} rw - ext4 /dev/a rw\n"
@@ -91,7 +88,7 @@ def test_a_pod_is_known_by_where_its_hosts_file_is_mounted_from(
     assert pod_uid({}, str(mounts)) == pod_uid(inside, str(tmp_path / "none")) == ""
 
 
-def test_the_node_is_hashed_unless_names_are_allowed() -> None:
+def test_the_node_is_hashed_unless_names_are_allowed():
     hashed = node_id()
     assert hashed == node_id()
     assert hashed.startswith("n-")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -53,7 +52,7 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder() -> Iterator[Recorder]:
+def recorder():
     found = Recorder()
     yield found
     found.http.shutdown()
@@ -61,7 +60,7 @@ def recorder() -> Iterator[Recorder]:
 
 
 @pytest.fixture
-def proxy() -> Iterator[Recorder]:
+def proxy():
     """A proxy that the environment may name."""
     found = Recorder()
     yield found
@@ -70,7 +69,7 @@ def proxy() -> Iterator[Recorder]:
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A user with a home, a configuration folder and a repository, all empty."""
     (tmp_path / "repository" / ".git").mkdir(parents=True)
     (tmp_path / "config" / "gramwatt").mkdir(parents=True)
@@ -100,9 +99,7 @@ def ran(environ: dict[str, str], tmp_path: Path, *words: str) -> tuple[int, list
     return done.returncode, done.stderr.splitlines()
 
 
-def test_a_repository_that_names_a_server_gets_neither_key_nor_journal(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder
-) -> None:
+def test_a_repository_that_names_a_server_gets_neither_key_nor_journal(environ, tmp_path, recorder):
     repository(tmp_path, f'server = "{recorder.url}"')
     user(tmp_path, f'api_key = "{KEY}"')
     code, lines = ran(environ, tmp_path)
@@ -118,9 +115,7 @@ def test_a_repository_that_names_a_server_gets_neither_key_nor_journal(
     assert recorder.keys == []
 
 
-def test_a_server_of_the_environment_beside_the_key_is_sent_both(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder
-) -> None:
+def test_a_server_of_the_environment_beside_the_key_is_sent_both(environ, tmp_path, recorder):
     repository(tmp_path, 'server = "https://elsewhere.invalid"')
     environ |= {"GRAMWATT_SERVER": recorder.url, "GRAMWATT_API_KEY": KEY}
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password mine\n")
@@ -129,9 +124,7 @@ def test_a_server_of_the_environment_beside_the_key_is_sent_both(
     assert set(recorder.keys) == {f"Bearer {KEY}"}
 
 
-def test_plain_http_beyond_this_machine_is_refused_before_a_connection(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_plain_http_beyond_this_machine_is_refused_before_a_connection(environ, tmp_path):
     repository(tmp_path, f'api_key = "{KEY}"\nallow_http = true\n')
     environ |= {"GRAMWATT_SERVER": "http://server.invalid", "GRAMWATT_API_KEY": KEY}
     code, lines = ran(environ, tmp_path)
@@ -147,7 +140,7 @@ def found(
     return config.server, config.api_key, " ".join(note.message for note in config.notices)
 
 
-def test_the_places_of_key_and_server_decide(environ: dict[str, str], tmp_path: Path) -> None:
+def test_the_places_of_key_and_server_decide(environ, tmp_path):
     a, b = "https://a.example", "https://b.example"
     user(tmp_path, f'server = "{a}"\napi_key = "{KEY}"')
     assert found(environ, tmp_path) == (a, KEY, "")
@@ -167,9 +160,7 @@ def test_the_places_of_key_and_server_decide(environ: dict[str, str], tmp_path: 
     assert found(plain, tmp_path)[0] == "http://a.example"
 
 
-def test_netrc_does_not_replace_the_key(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorder: Recorder
-) -> None:
+def test_netrc_does_not_replace_the_key(monkeypatch, tmp_path, recorder):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     address = recorder.url.replace("//", "//me:word@")
@@ -186,9 +177,7 @@ main()
 """
 
 
-def test_a_key_that_was_stored_for_a_server_goes_there_alone(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder
-) -> None:
+def test_a_key_that_was_stored_for_a_server_goes_there_alone(environ, tmp_path, recorder):
     line = [sys.executable, "-c", WITHOUT_SERVICE, "login", recorder.url]
     stored = subprocess.run(line, env=environ, input=f"{KEY}\n", capture_output=True, text=True)
     file = tmp_path / "config" / "gramwatt" / "keys.toml"
@@ -223,8 +212,8 @@ COMMANDS = (
 
 
 def test_a_server_of_this_machine_is_never_asked_through_a_proxy(
-    environ: dict[str, str], tmp_path: Path, recorder: Recorder, proxy: Recorder
-) -> None:
+    environ, tmp_path, recorder, proxy
+):
     key, url = ensure_home_key(tmp_path / "home"), recorder.url.replace("127.0.0.1", "localhost")
     environ |= proxied(proxy) | {"GRAMWATT_SERVER": url}
     for words in COMMANDS:
@@ -239,9 +228,7 @@ def test_a_server_of_this_machine_is_never_asked_through_a_proxy(
 @pytest.mark.parametrize(
     "host", ["127.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "LOCALHOST", "gw.localhost"]
 )
-def test_every_way_to_write_a_loopback_address_is_direct(
-    monkeypatch: pytest.MonkeyPatch, recorder: Recorder, proxy: Recorder, host: str
-) -> None:
+def test_every_way_to_write_a_loopback_address_is_direct(monkeypatch, recorder, proxy, host):
     """The proxy would have been asked for a name that only looks like another machine's."""
     for variable, value in proxied(proxy).items():
         monkeypatch.setenv(variable, value)
@@ -252,13 +239,11 @@ def test_every_way_to_write_a_loopback_address_is_direct(
 
 
 @pytest.mark.parametrize("host", ["128.1", "localhost.example", "10.0.0.1", "[::ffff:10.0.0.1]"])
-def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
+def test_another_machine_is_not_taken_for_this_one(host):
     assert not keys.is_loopback(f"http://{host}:8642")
 
 
-def test_no_client_asks_this_machine_through_a_proxy(
-    monkeypatch: pytest.MonkeyPatch, recorder: Recorder, proxy: Recorder
-) -> None:
+def test_no_client_asks_this_machine_through_a_proxy(monkeypatch, recorder, proxy):
     for variable, value in proxied(proxy).items():
         monkeypatch.setenv(variable, value)
     with Client(recorder.url, KEY) as client, pytest.raises(ApiError):
@@ -273,9 +258,7 @@ def test_no_client_asks_this_machine_through_a_proxy(
     assert proxy.keys == [None]  # any other address still goes by the proxy
 
 
-def test_a_home_s_key_is_not_sent_once_another_user_listens_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorder: Recorder
-) -> None:
+def test_a_home_s_key_is_not_sent_once_another_user_listens_there(monkeypatch, tmp_path, recorder):
     key = ensure_home_key(tmp_path)
     session = new_session(home_key_for(tmp_path, recorder.url), repeats=False)
     session.get(recorder.url)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gramwatt.collectors.settings.config import resolve
 from gramwatt.collectors.settings.launches import job_id
-from gramwatt.collectors.settings.orchestrators import run_name, run_tags, scheduler_tags
+from gramwatt.collectors.settings.orchestrators import run_name, run_tags
 
 AIRFLOW = {
     "AIRFLOW_CTX_DAG_ID": "nightly",
@@ -96,12 +95,6 @@ def test_a_run_gives_name_id_attempt_link_and_owner(environ, name, run, attempt,
     assert run_tags(environ, allow_names=True) == {k: v for k, v in wanted.items() if v}
 
 
-def test_an_owner_is_hashed_unless_names_are_allowed():
-    hashed = run_tags(AIRFLOW)["user"]
-    assert (hashed[:2], len(hashed)) == ("u-", 14)
-    assert run_tags(METAFLOW)["user"] == hashed
-
-
 def test_the_innermost_decides_and_a_half_set_one_is_none():
     assert run_tags({**GITHUB, **AIRFLOW})["run"].startswith("airflow:")
     del_one = {key: text for key, text in AIRFLOW.items() if key != "AIRFLOW_CTX_DAG_RUN_ID"}
@@ -115,12 +108,3 @@ def test_two_tries_of_a_run_are_two_jobs(environ):
     (first, origin), (second, _) = job_id(environ=environ), job_id(environ=environ)
     assert origin == "new"
     assert first != second
-
-
-def test_a_name_of_ones_own_and_own_tags_go_before(tmp_path):
-    given = {"default_name": "train.py"}
-    assert resolve(given, AIRFLOW, tmp_path).name == "nightly.train"
-    assert resolve({**given, "name": "mine"}, AIRFLOW, tmp_path).name == "mine"
-    assert resolve(given, {}, tmp_path).name == "train.py"
-    assert scheduler_tags({**AIRFLOW, "SLURM_JOB_ID": "4"}).keys() >= {"run", "slurm", "user"}
-    assert scheduler_tags({**AIRFLOW, "GRAMWATT_REPORTER": "node"}) == {}

@@ -9,7 +9,7 @@ from gramwatt.collectors.spool.intervals import moment
 START_NS = 1_700_006_400 * NS_PER_S  # a midnight
 
 
-def test_lines_of_servers_end_with_the_last_reading_before_each_5_minutes() -> None:
+def test_lines_of_servers_end_with_the_last_reading_before_each_5_minutes():
     counts = CountedSoFar(("image",), lambda *_: None, START_NS)
     ends = []
     for reading in range(1, 3 * 720 + 1):  # every 5 s, and just before each

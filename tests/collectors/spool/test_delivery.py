@@ -7,8 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from threading import Thread
 from typing import Any
 
@@ -37,15 +36,13 @@ __all__ = ["environ"]
 
 
 @pytest.fixture
-def server() -> Iterator[SlowServer]:
+def server():
     running = SlowServer()
     yield running
     running.stop()
 
 
-def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
-    environ: dict[str, str], tmp_path: Path, server: SlowServer
-) -> None:
+def test_two_runs_of_one_job_around_a_sync_are_both_delivered(environ, tmp_path, server):
     """As with consecutive steps of one Slurm job: the second begins while the first is sent."""
     first = "with track(unit='image') as job:\n    job.count(7)\n    time.sleep(1.2)\n"
     assert start_script(environ, first, tmp_path).wait(60) == 0
@@ -76,7 +73,7 @@ def test_two_runs_of_one_job_around_a_sync_are_both_delivered(
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
-def test_a_meter_whose_folder_goes_away_takes_its_lines_along(tmp_path: Path, how: str) -> None:
+def test_a_meter_whose_folder_goes_away_takes_its_lines_along(tmp_path, how):
     rig = Rig(tmp_path, gpu())
     meter = rig.start(config={"server": "https://key:word@server"})
     rig.count(4)
@@ -116,8 +113,8 @@ def delivered_by_sync(
 
 @pytest.mark.parametrize("how", ["discard", "reject"])
 def test_a_run_that_begins_and_ends_while_its_folder_is_moved_away_is_delivered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+    tmp_path, monkeypatch, how
+):
     rig = Rig(tmp_path)
 
     def run(amount: int) -> None:
@@ -146,8 +143,8 @@ def test_a_run_that_begins_and_ends_while_its_folder_is_moved_away_is_delivered(
 
 @pytest.mark.parametrize("client_lives", [True, False])
 def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client_lives: bool
-) -> None:
+    tmp_path, monkeypatch, client_lives
+):
     rig = Rig(tmp_path)
     rig.clients[100] = rig.clock.now_ns()
     first = rig.start(pid=100)
@@ -167,9 +164,7 @@ def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
     assert spool.folders(tmp_path) == []
 
 
-def test_a_power_cut_after_an_upload_whose_answer_was_lost_doubles_no_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_power_cut_after_an_upload_whose_answer_was_lost_doubles_no_count(tmp_path, monkeypatch):
     """The server has the count line, the disk not, so that the recovery would journal it again."""
     on_disk = sizes_on_disk(monkeypatch)
     rig = Rig(tmp_path)
@@ -215,9 +210,7 @@ GARBAGE = {
 }
 
 
-def test_a_journal_that_cannot_be_read_is_kept_reported_once_and_stops_no_other(
-    environ: dict[str, str],
-) -> None:
+def test_a_journal_that_cannot_be_read_is_kept_reported_once_and_stops_no_other(environ):
     del environ["GRAMWATT_SERVER"]
     for number, text in enumerate(GARBAGE.values()):
         bad = home(environ) / "spool" / f"bad-{number}" / node_id() / "w.jsonl"

@@ -19,16 +19,14 @@ POWER_W = 250.0
 STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-def test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead(tmp_path: Path) -> None:
+def test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead(tmp_path):
     for gap_s, lived_s in ((1, 12.3), (45, 33.0), (700, 290.0), (1, 30.0)):
         rig = Rig(tmp_path / f"{gap_s}-{lived_s}", gpu())
         first = rig.start()
         rig.run(lived_s, first)
         rig.kill(first)
         rig.clock.sleep(gap_s)
-        second = rig.start(restart=1)
-        rig.run(60, second)
-        rig.stop(second)
+        rig.job(60, restart=1)
         job = rig.merged()
         assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * (lived_s + gap_s + 60))
         assert {i.kind for i in rig.gpu_intervals()} == {"measured"}
@@ -44,22 +42,6 @@ def test_a_meter_brought_back_spans_the_gap_and_answers_for_the_dead(tmp_path: P
         assert rig.merged().state == "completed"
 
 
-def test_a_later_job_under_the_same_id_does_not_pay_for_the_time_between(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    first = rig.start(pid=100)
-    rig.run(20, first)
-    rig.kill(first)
-    rig.die()
-    rig.clock.sleep(3600)
-    rig.now()
-    second = rig.start(pid=200)
-    rig.run(20, second)
-    rig.stop(second)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=POWER_W * 10.1)
-    assert close_dead(rig.folder())
-    assert len(by_type(rig.records(), EndRecord)) == 2
-
-
 @pytest.mark.parametrize(
     ("ends", "state"),
     [
@@ -69,9 +51,7 @@ def test_a_later_job_under_the_same_id_does_not_pay_for_the_time_between(tmp_pat
         ([None, "completed"], ("killed", None)),
     ],
 )
-def test_a_job_ends_with_its_last_rank_and_as_the_first_bad_one(
-    tmp_path: Path, ends: list[str | None], state: tuple[str, int | None]
-) -> None:
+def test_a_job_ends_with_its_last_rank_and_as_the_first_bad_one(tmp_path, ends, state):
     rig = Rig(tmp_path, gpu())
     meter = rig.start(pid=100, role="track")
     rig.enter(101, "track")
@@ -90,9 +70,7 @@ def test_a_job_ends_with_its_last_rank_and_as_the_first_bad_one(
     assert len(by_type(rig.records(), EndRecord)) == 1
 
 
-def test_who_enters_while_the_job_is_closed_keeps_it_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_enters_while_the_job_is_closed_keeps_it_open(tmp_path, monkeypatch):
     rig = Rig(tmp_path, gpu())
     meter = rig.start(pid=100, role="track")
     rig.run(5, meter)
@@ -112,61 +90,41 @@ def test_who_enters_while_the_job_is_closed_keeps_it_open(
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 10, rel=1e-3)
 
 
-def test_after_a_reboot_nothing_is_resumed(tmp_path: Path) -> None:
+def test_after_a_reboot_nothing_is_resumed(tmp_path):
     rig = Rig(tmp_path, gpu())
     first = rig.start()
     rig.run(20, first)
     rig.kill(first)
     rig.boot = "boot-2"
-    second = rig.start(restart=1)
-    rig.run(5, second)
-    rig.stop(second)
+    rig.job(5, restart=1)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 25, abs=POWER_W * 10)
 
 
-def test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement(tmp_path: Path) -> None:
+def test_a_driver_reloaded_during_the_gap_is_an_estimate_not_a_measurement(tmp_path):
     rig = Rig(tmp_path, gpu(faults=[{"type": "reset", "at_s": 60.0}]))
     first = rig.start()
     rig.run(50.5, first)
     rig.kill(first)
     rig.clock.sleep(49.5)
-    second = rig.start(restart=1)
-    rig.run(20, second)
-    rig.stop(second)
+    rig.job(20, restart=1)
     intervals = rig.gpu_intervals()
     assert energy_j(intervals) == pytest.approx(POWER_W * 120, rel=0.01)
     assert energy_j(intervals, "estimated") == pytest.approx(POWER_W * 50, rel=0.05)
 
 
-def test_the_state_of_a_torn_open_file_is_not_trusted(tmp_path: Path) -> None:
+def test_the_state_of_a_torn_open_file_is_not_trusted(tmp_path):
     rig = Rig(tmp_path, gpu())
     first = rig.start()
     rig.run(20, first)
     rig.kill(first)
     path = first.journal.path.with_suffix(".open")
     path.write_bytes(path.read_bytes()[:50])
-    second = rig.start(restart=1)
-    rig.run(20, second)
-    rig.stop(second)
+    second = rig.job(20, restart=1)
     assert second.devices is not None
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 40, abs=1)
 
 
-def test_a_meter_brought_back_after_the_machine_slept_knows_its_client(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, gpu())
-    boot_ns = rig.clock.now_ns()
-    first = rig.start(boot_ns=boot_ns)
-    rig.run(20.5, first)
-    rig.kill(first)
-    rig.clock.suspend(600)
-    second = rig.start(boot_ns=boot_ns, restart=1)
-    rig.run(10, second)
-    rig.stop(second)
-    assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 630.5, rel=1e-4)
-    assert rig.merged().state == "completed"
-
-
-def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path: Path) -> None:
+def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path):
     rig = Rig(tmp_path, gpu())
     first = rig.start(pid=100)
     rig.run(300, first)
@@ -175,9 +133,7 @@ def test_a_clock_set_back_between_two_lives_of_a_job_hides_none_of_them(tmp_path
     rig.clock.jump_wall(-200)
     rig.clock.sleep(5)
     rig.now()
-    second = rig.start(pid=101)
-    rig.run(100, second)
-    rig.stop(second)
+    rig.job(100, pid=101)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 400, rel=1e-4)
     assert not any(notice.code == "overlap-removed" for notice in rig.merged().notices)
 
@@ -195,9 +151,7 @@ def files_on_disk(monkeypatch: pytest.MonkeyPatch) -> dict[Path, bytes]:
     return contents
 
 
-def test_a_power_cut_takes_nothing_that_was_saved_before_the_disk_was_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_power_cut_takes_nothing_that_was_saved_before_the_disk_was_full(tmp_path, monkeypatch):
     on_disk = files_on_disk(monkeypatch)
     rig = Rig(tmp_path, gpu())
     monkeypatch.setattr("time.monotonic", lambda: rig.clock.now_ns() / NS_PER_S)
@@ -216,9 +170,7 @@ def test_a_power_cut_takes_nothing_that_was_saved_before_the_disk_was_full(
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 16, abs=POWER_W * 0.2)
 
 
-def test_lines_that_were_not_synced_are_when_nothing_new_comes_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_that_were_not_synced_are_when_nothing_new_comes_along(tmp_path, monkeypatch):
     on_disk = files_on_disk(monkeypatch)
     clock_s = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock_s[0])

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,9 +44,7 @@ def age(path: Path, seconds: float) -> None:
     os.utime(path, (then, then))
 
 
-def test_final_lines_come_before_open_ones_and_torn_and_state_lines_are_left_out(
-    tmp_path: Path,
-) -> None:
+def test_final_lines_come_before_open_ones_and_torn_and_state_lines_are_left_out(tmp_path):
     found = folder(
         tmp_path,
         b_jsonl="b1\nb2\ntorn",
@@ -59,7 +55,7 @@ def test_final_lines_come_before_open_ones_and_torn_and_state_lines_are_left_out
     assert list(found.lines()) == [b"a1", b"b1", b"b2", b"o1"]
 
 
-def test_a_living_process_makes_a_folder_live_and_its_death_ends_that(tmp_path: Path) -> None:
+def test_a_living_process_makes_a_folder_live_and_its_death_ends_that(tmp_path):
     found = folder(tmp_path, node_id(), w_jsonl=line("job", 1))
     assert not found.is_live()
     arguments = [sys.executable, "-c", HOLD, str(found.path / "w.jsonl")]
@@ -74,57 +70,21 @@ def test_a_living_process_makes_a_folder_live_and_its_death_ends_that(tmp_path: 
     assert [item.writer for item in found.unclosed()] == ["w"]
 
 
-def test_a_foreign_nodes_folder_is_live_while_it_was_written_lately(tmp_path: Path) -> None:
+def test_a_foreign_nodes_folder_is_live_while_it_was_written_lately(tmp_path):
     found = folder(tmp_path, "n-elsewhere", w_jsonl=line("job", 1))
     assert found.is_live()
     age(found.path / "w.jsonl", 1_000)
     assert not found.is_live()
 
 
-def test_a_meter_that_holds_the_lock_is_live_without_a_journal(tmp_path: Path) -> None:
-    found = folder(tmp_path, node_id(), server_json='{"server": "http://server"}')
-    (found.path / "lock").touch()
-    assert found.is_live()  # it may be just starting
-    age(found.path / "lock", 100)
-    with (found.path / "lock").open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert found.is_live()
-        assert not found.is_closed()
-    assert not found.is_live()
-
-
-def test_an_ended_or_resumed_writer_is_closed(tmp_path: Path) -> None:
-    found = folder(
-        tmp_path,
-        node_id(),
-        a_jsonl=line("job", 1) + line("end", 2),
-        b_jsonl=line("job", 1),
-        c_jsonl=line("job", 1, resumes="b") + line("end", 2),
-        d_jsonl=line("job", 1) + '{"v":1,"type":"end"',
-    )
-    assert [item.writer for item in found.unclosed()] == ["d"]
-
-
-def test_a_home_that_cannot_be_written_gives_way_to_a_private_temporary_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    home = spool.usable_home(blocked / "home")
-    assert home == tmp_path / f"gramwatt-{os.getuid()}"
-    assert stat.S_IMODE(home.stat().st_mode) == 0o700
-    assert spool.usable_home(tmp_path / "fine") == tmp_path / "fine"
-
-
 @pytest.fixture
-def no_umask() -> Iterator[None]:
+def no_umask():
     before = os.umask(0)
     yield
     os.umask(before)
 
 
-def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_umask: None) -> None:
+def test_everything_in_a_home_that_all_may_read_is_private(tmp_path, no_umask):
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     rig = Rig(home, gpu())
@@ -146,12 +106,10 @@ def test_everything_in_a_home_that_all_may_read_is_private(tmp_path: Path, no_um
     assert stat.S_IMODE(home.stat().st_mode) == 0o755  # it is its owner's to decide
 
 
-def test_over_its_limit_the_spool_keeps_everything_and_gets_coarser(tmp_path: Path) -> None:
+def test_over_its_limit_the_spool_keeps_everything_and_gets_coarser(tmp_path):
     rig = Rig(tmp_path, gpu())
     old = folder(tmp_path, "n-old", a_jsonl="x" * 3_000_000)
-    meter = rig.start(config={"spool_limit_mb": 2.0})
-    rig.run(900, meter)
-    rig.stop(meter)
+    meter = rig.job(900, config={"spool_limit_mb": 2.0})
     assert old.size_b() == 3_000_000
     assert any(text.startswith("spool-resolution: ") for text in meter.notices)
     found = spool.folders(tmp_path)[-1]
@@ -160,8 +118,8 @@ def test_over_its_limit_the_spool_keeps_everything_and_gets_coarser(tmp_path: Pa
 
 
 def test_what_is_left_of_a_delivered_folder_is_deleted_and_never_closed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """The writer that resumed another's is gone: a recovery would count what it had journaled."""
     found = folder(
         tmp_path,

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -28,42 +27,12 @@ def fields(start_s: float, end_s: float, energy: float, **more: Any) -> dict[str
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
+def journal(tmp_path):
     base = {"job_id": "j", "node": "n", "writer": "w"}
     return Journal(tmp_path / "folder", base, lambda _text: None)
 
 
-def cuts(start_s: float, end_s: float, *segment_ends: float) -> list[tuple[float, float, float]]:
-    found: list[tuple[float, float, float]] = []
-    origin = NOON_NS
-
-    def take(_device: str, interval: Interval) -> None:
-        spans = ((interval.start_ns - origin) / S, (interval.end_ns - origin) / S)
-        found.append((*spans, interval.energy_j))
-
-    ledger = Ledger("d", Schedule(origin + int(start_s * S)), take)
-    previous = start_s
-    for end in (*segment_ends, end_s):
-        # one watt, so that energy is duration
-        ledger.add(origin + int(previous * S), origin + int(end * S), end - previous, "measured")
-        previous = end
-    ledger.close()
-    return found
-
-
-def test_the_first_intervals_end_on_whole_tens_of_seconds() -> None:
-    assert cuts(3.5, 31.25) == [(3.5, 10, 6.5), (10, 20, 10), (20, 30, 10), (30, 31.25, 1.25)]
-
-
-def test_after_five_minutes_they_are_a_minute_and_after_an_hour_five() -> None:
-    ends = [end for _, end, _ in cuts(0, 7200, *range(1, 7200))]
-    tens = [10 * n for n in range(1, 31)]
-    minutes = [300 + 60 * n for n in range(1, 56)]
-    fives = [3600 + 300 * n for n in range(1, 13)]
-    assert ends == tens + minutes + fives
-
-
-def test_an_interval_survives_its_own_state() -> None:
+def test_an_interval_survives_its_own_state():
     interval = Interval(NOON_NS, "measured")
     ledger = Ledger("d", Schedule(NOON_NS), lambda _d, _i: None)
     ledger.open = interval
@@ -76,7 +45,7 @@ def test_an_interval_survives_its_own_state() -> None:
     assert again.fields("d")["utilisation_mean"] == 0.75
 
 
-def test_the_open_file_holds_what_is_about_to_be_appended(journal: Journal) -> None:
+def test_the_open_file_holds_what_is_about_to_be_appended(journal):
     journal.put(IntervalRecord, **fields(0, 10, 5))
     assert journal.write_open({"boot": "b"}, [(IntervalRecord, fields(10, 12, 1))])
     state, *lines = journal.path.with_suffix(".open").read_bytes().splitlines()
@@ -104,9 +73,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 20])
-def test_a_full_disk_leaves_no_torn_line_and_nothing_out_later(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, taken: int
-) -> None:
+def test_a_full_disk_leaves_no_torn_line_and_nothing_out_later(journal, monkeypatch, taken):
     journal.put(IntervalRecord, **fields(0, 10, 5))
     journal.flush()
     with monkeypatch.context() as patch:
@@ -122,9 +89,7 @@ def test_a_full_disk_leaves_no_torn_line_and_nothing_out_later(
 
 
 @pytest.mark.long
-def test_a_disk_full_for_long_costs_resolution_and_no_energy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_full_for_long_costs_resolution_and_no_energy(tmp_path, monkeypatch):
     monkeypatch.setattr(job_meter, "PENDING_MAX", 48)
     rig = Rig(tmp_path, gpu())
     meter = rig.start()
@@ -141,22 +106,16 @@ def test_a_disk_full_for_long_costs_resolution_and_no_energy(
     assert any(text.startswith("spool-resolution: ") for text in meter.notices)
 
 
-def test_a_home_that_cannot_be_written_costs_the_journal_not_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_that_cannot_be_written_costs_the_journal_not_the_job(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     monkeypatch.setattr("tempfile.tempdir", str(blocked))
     rig = Rig(blocked / "home", gpu())
-    meter = rig.start()
-    rig.run(20, meter)
-    rig.stop(meter)
+    meter = rig.job(20)
     assert any("nothing can be journaled" in text for text in meter.notices)
 
 
-def test_a_slow_disk_is_synced_one_hundredth_of_the_time(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_disk_is_synced_one_hundredth_of_the_time(journal, monkeypatch):
     clock = [100.0]
     synced = []
 

@@ -22,7 +22,7 @@ from tests.collectors.track.test_end_to_end import (  # noqa: F401
 HEAD = """
 import copy, multiprocessing, os, pickle, signal, sys, time
 from gramwatt import track
-from gramwatt.collectors.track import client
+from gramwatt.collectors.track import session as client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 """
 
@@ -69,10 +69,10 @@ def counted(job: MergedJob) -> dict[str, float]:
 
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
 def test_children_count_into_the_job_by_track_and_by_the_job_itself(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-    way: str,
-) -> None:
+    environ,  # noqa: F811
+    tmp_path,
+    way,
+):
     body = f"""
 @track(unit="image", project="vision")
 def step():
@@ -112,14 +112,12 @@ if __name__ == "__main__":
     assert done.stderr.count("gramwatt: ") <= 1, "what workers have to say comes from the job"
 
 
-@pytest.mark.parametrize(
-    "way_out", ["os._exit(0)", "sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"]
-)
+@pytest.mark.parametrize("way_out", ["sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_what_a_fork_has_counted_is_kept_however_it_ends(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-    way_out: str,
-) -> None:
+    environ,  # noqa: F811
+    tmp_path,
+    way_out,
+):
     body = f"""
 with track(unit="image") as job, job.window("epoch"):
     job.count(100)
@@ -144,10 +142,10 @@ print("end")
 
 @pytest.mark.parametrize("way", ["fork", "spawn"])
 def test_a_loader_s_workers_that_are_still_there_at_the_end_have_counted(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-    way: str,
-) -> None:
+    environ,  # noqa: F811
+    tmp_path,
+    way,
+):
     """As torch's DataLoader with persistent workers, of which the samples count themselves."""
     body = f"""
 class Samples:
@@ -181,9 +179,9 @@ if __name__ == "__main__":
 
 
 def test_a_pool_that_is_warm_counts_into_each_job_that_runs(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
+    environ,  # noqa: F811
+    tmp_path,
+):
     """Its processes began before the job: nothing of it is in their environment."""
     body = """
 from joblib.externals.loky import ProcessPoolExecutor as Pool
@@ -218,9 +216,9 @@ if __name__ == "__main__":
 
 
 def test_a_job_inside_another_has_its_own_children(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
+    environ,  # noqa: F811
+    tmp_path,
+):
     body = """
 def work(outer):
     with track() as job:
@@ -251,9 +249,9 @@ if __name__ == "__main__":
 
 
 def test_a_child_that_outlives_its_job_says_once_that_nobody_counts(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
+    environ,  # noqa: F811
+    tmp_path,
+):
     body = """
 def work(job, gate, done):
     job.count(1)
@@ -280,9 +278,9 @@ if __name__ == "__main__":
 
 
 def test_children_of_a_command_declare_what_it_counts(
-    environ: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-) -> None:
+    environ,  # noqa: F811
+    tmp_path,
+):
     body = """
 @track(project="vision", unit="image", zone="FR", name="worker")
 def work(number):

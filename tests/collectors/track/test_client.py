@@ -7,16 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gramwatt.collectors.track import client as client_module
 from gramwatt.collectors.track import counts, messages
-from gramwatt.collectors.track.client import Client
+from gramwatt.collectors.track import session as client_module
 from gramwatt.collectors.track.counts import JobFolder
+from gramwatt.collectors.track.session import Client
 from tests.collectors.memory import file_of, folders
 
 FAKE = Path(__file__).parents[1] / "fake_meter.py"
@@ -24,7 +24,7 @@ Log = Callable[[], list[dict[str, Any]]]
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Log]]:
+def fake(tmp_path, monkeypatch):
     """Replace the meter: `fake(mode)` answers a reader of what the meter was told."""
     log = tmp_path / "told.jsonl"
     started: list[subprocess.Popen[bytes]] = []
@@ -49,7 +49,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
 
 @pytest.fixture(autouse=True)
-def _leave_nothing() -> Iterator[None]:
+def _leave_nothing():
     """What a test's process runs from here on is no part of a job that a test has left."""
     yield
     for folder in folders():
@@ -68,9 +68,7 @@ def ended(told: list[dict[str, Any]]) -> list[Any]:
     return list(line["stops"])
 
 
-def test_the_files_from_start_to_stop(
-    fake: Callable[[str], Log], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_files_from_start_to_stop(fake, capsys):
     told = fake("")
     client = Client("j", "track", {"unit": "image"})
     assert client.start()
@@ -92,7 +90,7 @@ def test_the_files_from_start_to_stop(
     assert not Path(str(client.folder)).exists(), "nothing stays in memory"
 
 
-def test_ranks_have_one_meter_and_the_last_one_ends_the_job(fake: Callable[[str], Log]) -> None:
+def test_ranks_have_one_meter_and_the_last_one_ends_the_job(fake):
     told = fake("")
     ranks = [Client("j", "track", {}) for _ in range(4)]
     for client in ranks:
@@ -107,9 +105,7 @@ def test_ranks_have_one_meter_and_the_last_one_ends_the_job(fake: Callable[[str]
     assert totals(told()) == {(None, None): 45.0}
 
 
-def test_a_meter_that_does_not_read_blocks_nobody(
-    fake: Callable[[str], Log], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_meter_that_does_not_read_blocks_nobody(fake, capsys):
     fake("mute")
     client = Client("j", "track", {})
     client.start()
@@ -128,9 +124,7 @@ def test_a_meter_that_does_not_read_blocks_nobody(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_meter_that_dies_is_followed_by_one_that_knows_everything(
-    fake: Callable[[str], Log],
-) -> None:
+def test_a_meter_that_dies_is_followed_by_one_that_knows_everything(fake):
     told = fake("dies")
     client = Client("j", "track", {})
     client.start()
@@ -147,15 +141,13 @@ def test_a_meter_that_dies_is_followed_by_one_that_knows_everything(
     assert totals(told()) == {(None, None): 5.0, (None, "later"): 7.0}
 
 
-def test_meters_that_are_started_again_are_few_and_spaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_meters_that_are_started_again_are_few_and_spaced(tmp_path, monkeypatch):
     launches: list[float] = []
     now = [100.0]
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
     monkeypatch.setattr(client_module, "spawn_meter", lambda *_: launches.append(now[0]))
     monkeypatch.setattr(messages, "_reported", set())
-    monkeypatch.setattr("gramwatt.collectors.track.client.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("gramwatt.collectors.track.session.time.monotonic", lambda: now[0])
     client = Client("j", "track", {})
     client.start()
     for _ in range(2000):
@@ -167,25 +159,7 @@ def test_meters_that_are_started_again_are_few_and_spaced(
     JobFolder(str(client.folder)).remove()
 
 
-def test_a_launch_that_fails_is_reported_and_survived(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError("no more processes")
-
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
-    monkeypatch.setattr(client_module, "spawn_meter", refuse)
-    monkeypatch.setattr(messages, "_reported", set())
-    client = Client("j", "track", {})
-    assert not client.start()
-    client.count(1)
-    assert not client.stop("completed")
-    assert "no more processes" in capsys.readouterr().err
-
-
-def test_memory_that_cannot_be_had_is_reported_and_survived(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_that_cannot_be_had_is_reported_and_survived(monkeypatch, capsys):
     monkeypatch.setattr(counts, "FOLDERS", ("/proc/nowhere",))
     monkeypatch.setattr(messages, "_reported", set())
     client = Client("j", "track", {})
@@ -196,9 +170,7 @@ def test_memory_that_cannot_be_had_is_reported_and_survived(
     assert "is not measured" in capsys.readouterr().err
 
 
-def test_a_descriptor_that_became_somebody_elses_is_not_written_to(
-    fake: Callable[[str], Log], tmp_path: Path
-) -> None:
+def test_a_descriptor_that_became_somebody_elses_is_not_written_to(fake, tmp_path):
     told = fake("")
     client = Client("j", "track", {})
     client.start()
@@ -217,7 +189,7 @@ def test_a_descriptor_that_became_somebody_elses_is_not_written_to(
     assert totals(told()) == {(None, None): 1.0}
 
 
-def test_a_signal_handler_may_count_while_a_count_is_running(fake: Callable[[str], Log]) -> None:
+def test_a_signal_handler_may_count_while_a_count_is_running(fake):
     told = fake("")
     client = Client("j", "track", {})
     client.start()
@@ -233,7 +205,7 @@ def test_a_signal_handler_may_count_while_a_count_is_running(fake: Callable[[str
     assert totals(told())["loop", None] == 50_000
 
 
-def test_the_client_needs_the_light_part_of_the_standard_library_only() -> None:
+def test_the_client_needs_the_light_part_of_the_standard_library_only():
     heavy = "dataclasses inspect typing asyncio tomllib tempfile hashlib logging datetime uuid"
     code = (
         "import sys; before = set(sys.modules)\n"
@@ -247,7 +219,7 @@ def test_the_client_needs_the_light_part_of_the_standard_library_only() -> None:
     assert re.sub(r"\s+", "", done.stdout) == "[][]"
 
 
-def test_settings_of_a_megabyte_arrive_whole(fake: Callable[[str], Log]) -> None:
+def test_settings_of_a_megabyte_arrive_whole(fake):
     told = fake("")
     tags = {
         f"{number:02}" + "k" * 510: "\N{EARTH GLOBE EUROPE-AFRICA}" * 512 for number in range(64)
@@ -260,9 +232,7 @@ def test_settings_of_a_megabyte_arrive_whole(fake: Callable[[str], Log]) -> None
 
 
 @pytest.mark.parametrize("took_s", [1.0, 61.0])
-def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(
-    fake: Callable[[str], Log], took_s: float
-) -> None:
+def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(fake, took_s):
     fake("late")
     client = Client("j", "track", {})
     client.start()
@@ -273,9 +243,7 @@ def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(
     assert (line == "the figures") == (took_s > 60)
 
 
-def test_what_a_killed_job_and_meter_have_left_is_not_joined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_job_and_meter_have_left_is_not_joined(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
     before, is_new = JobFolder.enter("j") or (None, False)
     assert before is not None
@@ -291,9 +259,7 @@ def test_what_a_killed_job_and_meter_have_left_is_not_joined(
     assert before.path not in map(str, folders())
 
 
-def test_where_files_cannot_be_locked_one_process_starts_the_meter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_files_cannot_be_locked_one_process_starts_the_meter(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 

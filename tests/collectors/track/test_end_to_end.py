@@ -36,7 +36,7 @@ SLOW_S = 1.0
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A home of its own, one synthetic GPU of 300 W, the host by model, no settings of others."""
     gpu = {"waveform": {"type": "constant", "power_w": POWER_W}}
     ours = ("GRAMWATT_", "SLURM_", "CUDA_", "NVIDIA_", "LOCAL_", "WORLD_")
@@ -122,7 +122,7 @@ def covered_once(found: list[IntervalRecord], least_s: float) -> bool:
 PREPARED = """
 import os, sys, time
 from gramwatt import track
-from gramwatt.collectors.track import client
+from gramwatt.collectors.track import session as client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 
 def ready(job):
@@ -147,7 +147,7 @@ def synced(environ: dict[str, str]) -> None:
     assert b"stays spooled" in done.stderr
 
 
-def test_run_journals_the_energy_of_its_duration_and_the_end(environ: dict[str, str]) -> None:
+def test_run_journals_the_energy_of_its_duration_and_the_end(environ):
     done = subprocess.run(
         [*GRAMWATT, "run", "--", "sh", "-c", "sleep 1.5; exit 7"],
         env=environ,
@@ -171,9 +171,7 @@ def slow_meter(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
     return {**environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{environ['PYTHONPATH']}"}
 
 
-def test_a_block_that_ends_before_its_meter_reads_has_the_energy_of_its_own_time(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_block_that_ends_before_its_meter_reads_has_the_energy_of_its_own_time(environ, tmp_path):
     body = "with track():\n    time.sleep(0.05)\n"
     assert start_script(slow_meter(environ, tmp_path), body, tmp_path).wait(60) == 0
     found = records(environ)
@@ -187,9 +185,7 @@ def test_a_block_that_ends_before_its_meter_reads_has_the_energy_of_its_own_time
     assert energy_j == pytest.approx(POWER_W * duration_s, rel=1e-4)
 
 
-def test_a_driver_that_takes_seconds_to_open_costs_no_energy(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_driver_that_takes_seconds_to_open_costs_no_energy(environ, tmp_path):
     """Also of a job that has ended before; NVML opens so without persistence mode."""
     slow = f"exec(open({str(STANDIN / 'pynvml.py')!r}).read())\nimport time\nopened = nvmlInit\n"
     slow += "def nvmlInit():\n    time.sleep(3)\n    opened()\n"
@@ -207,9 +203,7 @@ def test_a_driver_that_takes_seconds_to_open_costs_no_energy(
     assert energy_j == pytest.approx(POWER_W * duration_s, abs=EDGES_J)
 
 
-def test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts(environ, tmp_path):
     body = "with track(unit='image') as job:\n    time.sleep(2)\n    job.count(10)\n"
     ranks = [
         start_script({**environ, "LOCAL_RANK": str(n), "RANK": str(n)}, body, tmp_path)
@@ -227,7 +221,7 @@ def test_four_ranks_are_one_set_of_energy_and_four_sets_of_counts(
     assert len({r.writer.removesuffix("-open") for r in found}) == 1, "one meter"
 
 
-def test_a_killed_job_is_closed_by_its_meter(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_killed_job_is_closed_by_its_meter(environ, tmp_path):
     body = f"""
 with track(unit='image') as job:
     ready(job)
@@ -257,9 +251,7 @@ with track(unit='image') as job:
 """
 
 
-def test_sigterm_to_a_meter_has_it_journal_at_once_and_go_on(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_sigterm_to_a_meter_has_it_journal_at_once_and_go_on(environ, tmp_path):
     """A node that shuts down: all get SIGTERM, and what is not gone soon SIGKILL."""
     job = start_script(environ, counting(tmp_path), tmp_path)
     wait_until((tmp_path / "up").exists, "the job's start")
@@ -283,9 +275,7 @@ def test_sigterm_to_a_meter_has_it_journal_at_once_and_go_on(
     assert sum(count.amount for count in merge(journaled).counts) == 3.0
 
 
-def test_a_program_that_closes_all_descriptors_is_measured_on(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_program_that_closes_all_descriptors_is_measured_on(environ, tmp_path):
     body = """
 def daemon():
     os.setsid()
@@ -320,9 +310,7 @@ FAULTS: dict[str, dict[str, Any] | None] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_broken_driver_never_changes_the_exit_code(
-    environ: dict[str, str], tmp_path: Path, fault: str
-) -> None:
+def test_a_broken_driver_never_changes_the_exit_code(environ, tmp_path, fault):
     spec = tmp_path / "broken.json"
     contents = FAULTS[fault]
     if contents is not None:
@@ -339,9 +327,7 @@ def test_a_broken_driver_never_changes_the_exit_code(
     assert b"Traceback" not in done.stderr
 
 
-def test_codecarbon_that_raises_never_changes_the_exit_code(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_codecarbon_that_raises_never_changes_the_exit_code(environ, tmp_path):
     (tmp_path / "codecarbon.py").write_text("raise RuntimeError('broken peer')\n")
     del environ["GRAMWATT_HOST_SOURCE"]
     environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environ['PYTHONPATH']}"
@@ -356,7 +342,7 @@ def test_codecarbon_that_raises_never_changes_the_exit_code(
 
 
 @pytest.mark.parametrize("limit_b", [0, 600])
-def test_a_full_disk_never_changes_the_exit_code(environ: dict[str, str], limit_b: int) -> None:
+def test_a_full_disk_never_changes_the_exit_code(environ, limit_b):
     code = (
         "import os, resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -381,8 +367,8 @@ def test_a_full_disk_never_changes_the_exit_code(environ: dict[str, str], limit_
 
 
 def test_a_run_inside_a_tracked_process_is_part_of_its_job_and_says_what_it_leaves_out(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+    environ, tmp_path
+):
     options = ["--project", "other", "--zone", "DE", "--unit", "token", "--", "sleep", "1"]
     script = tmp_path / "outer.py"
     script.write_text(
@@ -414,9 +400,7 @@ def units(found: list[AnyRecord]) -> dict[str, float]:
     return sums
 
 
-def test_a_unit_declared_to_run_is_what_the_script_counts(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_unit_declared_to_run_is_what_the_script_counts(environ, tmp_path):
     script = tmp_path / "w.py"
     script.write_text("from gramwatt import track\nwith track() as job:\n    job.count(42)\n")
     line = [*GRAMWATT, "run", "--unit", "image", "--", sys.executable, str(script)]
@@ -428,8 +412,8 @@ def test_a_unit_declared_to_run_is_what_the_script_counts(
 
 @pytest.mark.parametrize("way", ["spawn", "forkserver"])
 def test_workers_of_a_pool_under_a_track_at_the_top_do_not_decide_how_the_job_ends(
-    environ: dict[str, str], tmp_path: Path, way: str
-) -> None:
+    environ, tmp_path, way
+):
     body = f"""
 import multiprocessing
 from gramwatt import track

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -42,25 +41,23 @@ def modules(*names: str) -> dict[str, Any]:
         (("json", "numpy"), None),
     ],
 )
-def test_the_framework_is_told_only_where_one_stands_above_the_others(
-    names: tuple[str, ...], framework: str | None
-) -> None:
+def test_the_framework_is_told_only_where_one_stands_above_the_others(names, framework):
     found = loaded_frameworks(modules(*names))
     assert found.get("framework") == framework
     known = {name: "1.0" for name in names if name in FRAMEWORKS}
     assert found.get("versions", {}) == known
 
 
-def test_every_framework_is_one_that_the_suggestions_know() -> None:
+def test_every_framework_is_one_that_the_suggestions_know():
     assert {name for name, _ in FRAMEWORKS.values()} <= set(facts.FRAMEWORKS)
 
 
 @pytest.mark.parametrize("odd", [None, object(), 5, module("torch", 7), module("torch", "")])
-def test_what_is_no_loaded_module_is_none(odd: object) -> None:
+def test_what_is_no_loaded_module_is_none(odd):
     assert loaded_frameworks({"torch": odd}) == {}
 
 
-def test_nothing_is_imported_not_even_by_a_lazy_module(tmp_path: Path) -> None:
+def test_nothing_is_imported_not_even_by_a_lazy_module(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit('imported')\n")
     spec = importlib.util.spec_from_file_location("torch", tmp_path / "torch.py")
     assert spec is not None
@@ -81,7 +78,7 @@ with track():
 """
 
 
-def test_a_tracked_process_tells_what_it_had_loaded(tmp_path: Path) -> None:
+def test_a_tracked_process_tells_what_it_had_loaded(tmp_path):
     environ = {key: text for key, text in os.environ.items() if not key.startswith("GRAMWATT_")}
     environ |= {"GRAMWATT_HOME": str(tmp_path), "GRAMWATT_HOST_SOURCE": "model"}
     line = [sys.executable, "-c", TRAINING]

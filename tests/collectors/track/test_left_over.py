@@ -76,12 +76,10 @@ def printed(script: str, environ: dict[str, str], folder: Path) -> str:
     return done.stdout.strip()
 
 
-def test_a_score_that_takes_too_long_leaves_no_child(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_score_that_takes_too_long_leaves_no_child(environ, tmp_path):
     assert printed(SLOW_SCORE, environ | {"GRAMWATT_JOB_ID": "job-zombie"}, tmp_path) == "none"
 
 
-def test_counts_without_a_meter_take_no_memory(environ: dict[str, str], tmp_path: Path) -> None:
+def test_counts_without_a_meter_take_no_memory(environ, tmp_path):
     """200 000 amounts that wait are 20 MB; added to their total they are nothing beside modules."""
     assert float(printed(COUNTS, environ, tmp_path)) < 10_000

@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import termios
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ END = (
 FIRST, SECOND = END.split(" More: ")
 
 
-def test_only_a_terminal_gets_a_message_in_lines() -> None:
+def test_only_a_terminal_gets_a_message_in_lines():
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     code = "from gramwatt.collectors.track.messages import print_message as say;"
@@ -31,10 +30,6 @@ def test_only_a_terminal_gets_a_message_in_lines() -> None:
     assert piped.stderr == f"{END}\n"
 
 
-BAR = (
-    "import sys; from tqdm import tqdm; from gramwatt.collectors.track.messages import "
-    "print_message as say; bar = tqdm(total=3, ncols=40); say('the end'); bar.close()"
-)
 PART = (
     "import sys; from gramwatt.collectors.track.messages import print_message as say; "
     "sys.stderr.write({!r}); sys.stderr.flush(); say('the end')"
@@ -68,15 +63,10 @@ def on_terminal(code: str, columns: int) -> str:
 
 
 @pytest.mark.parametrize("before", ["", "x", "33%|###", "x" * 79, "done\n"])
-def test_a_message_begins_a_line_whatever_stands_before_it(before: str, tmp_path: Path) -> None:
+def test_a_message_begins_a_line_whatever_stands_before_it(before, tmp_path):
     code = PART.format(before)
     first = [before.strip()] if before else []
     assert shown(on_terminal(code, 80), 80) == [*first, "gramwatt: the end", ""]
     with (tmp_path / "log").open("wb") as log:
         subprocess.run([sys.executable, "-c", code], check=True, stderr=log)
     assert (tmp_path / "log").read_text().splitlines() == [*first, "gramwatt: the end"]
-
-
-def test_a_message_in_a_pipe_begins_a_line_behind_a_bar_of_tqdm() -> None:
-    done = subprocess.run([sys.executable, "-c", BAR], check=True, capture_output=True, text=True)
-    assert "\ngramwatt: the end\n" in done.stderr, done.stderr

@@ -18,7 +18,7 @@ from tests.collectors.track.test_end_to_end import meters, wait_until
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     names = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
     return names | {"GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_HOST_SOURCE": "model"}
 
@@ -47,9 +47,7 @@ def play(environ: dict[str, str], tmp_path: Path, *cells: str) -> tuple[list[Any
 CELL = "tracker = track(name='experiment-1', unit='image')\njob = tracker.start()\njob.count(5)\n"
 
 
-def test_a_cell_that_starts_twice_makes_two_jobs_and_one_stop_ends_the_second(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_cell_that_starts_twice_makes_two_jobs_and_one_stop_ends_the_second(environ, tmp_path):
     after = (
         "tracker.stop()\nwith track(name='experiment-2', unit='token') as job:\n  job.count(7)\n"
     )
@@ -62,9 +60,7 @@ def test_a_cell_that_starts_twice_makes_two_jobs_and_one_stop_ends_the_second(
     ]
 
 
-def test_a_block_inside_a_job_of_other_settings_says_what_it_joins(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_block_inside_a_job_of_other_settings_says_what_it_joins(environ, tmp_path):
     inner = "with track(name='experiment-2', unit='token') as job:\n  job.count(7)\n"
     (job,), err = play(environ, tmp_path, CELL, inner, inner)
     assert (job.head.name, len(job.counts)) == ("experiment-1", 2)
@@ -73,9 +69,7 @@ def test_a_block_inside_a_job_of_other_settings_says_what_it_joins(
     assert any("experiment-2" in notice.message for notice in job.notices)
 
 
-def test_a_block_inside_a_job_without_other_settings_says_nothing(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_block_inside_a_job_without_other_settings_says_nothing(environ, tmp_path):
     (job,), err = play(
         environ, tmp_path, CELL, "with track(unit='token') as job:\n  job.count(token=7)\n"
     )
@@ -83,7 +77,7 @@ def test_a_block_inside_a_job_without_other_settings_says_nothing(
     assert {count.unit: count.amount for count in job.counts} == {"image": 5.0, "token": 7.0}
 
 
-def test_a_job_shows_itself_and_its_metrics(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_job_shows_itself_and_its_metrics(environ, tmp_path):
     cell = f"""
 import json, time
 from gramwatt.collectors.track import track as module

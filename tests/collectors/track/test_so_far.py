@@ -58,9 +58,7 @@ def gpu_kwh(seconds: float) -> float:
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["track", "run"])
-def test_a_running_job_has_figures_so_far_with_its_windows(
-    environ: dict[str, str], tmp_path: Path, *, wrapped: bool
-) -> None:
+def test_a_running_job_has_figures_so_far_with_its_windows(environ, tmp_path, *, wrapped):
     words = (sys.executable, "-m", "gramwatt", "run", "--") if wrapped else ()
     found, terminal = ran(environ, tmp_path, *words)
     empty, inside, behind, ended = found

@@ -50,12 +50,12 @@ class NoMeter:
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _alone(monkeypatch):
     for name in ("GRAMWATT_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "GRAMWATT_OFF"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_system_that_cannot_measure_is_refused_where_track_is_written() -> None:
+def test_a_system_that_cannot_measure_is_refused_where_track_is_written():
     line = [sys.executable, "-c", AS_ON_WINDOWS]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -65,7 +65,7 @@ def test_a_system_that_cannot_measure_is_refused_where_track_is_written() -> Non
     assert done.stderr.startswith(f"gramwatt: {WINDOWS}")
 
 
-def test_what_goes_wrong_at_the_start_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_at_the_start_is_raised(monkeypatch):
     class Broken(NoMeter):
         def __init__(self, *_args: Any) -> None:
             raise OSError("no more files")
@@ -77,9 +77,7 @@ def test_what_goes_wrong_at_the_start_is_raised(monkeypatch: pytest.MonkeyPatch)
         assert job.id is None
 
 
-def test_inside_a_job_without_a_meter_strict_raises_and_the_job_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_inside_a_job_without_a_meter_strict_raises_and_the_job_goes_on(monkeypatch):
     monkeypatch.setattr(session_module, "Client", NoMeter)
     with track() as outer:
         with pytest.raises(RuntimeError, match="gramwatt doctor"), track(strict=True):
