@@ -129,8 +129,8 @@ def medians(body: str, runs: int) -> dict[str, Any]:
 
 
 def fresh(body: str) -> dict[str, Any]:
-    """One run in an interpreter and a home of its own."""
-    with tempfile.TemporaryDirectory() as home:
+    """One run in an interpreter and a home of its own, into which its meter may still write."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         environ = {k: v for k, v in os.environ.items() if not k.startswith("GRAMWATT_")}
         environ.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled
         done = subprocess.run(
