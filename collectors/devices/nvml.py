@@ -139,8 +139,9 @@ SEEN = (4, 18, UNKNOWN_ERROR)
 """Errors of a driver that is loaded, and so has a GPU."""
 USED_BY_ALL = ("nvmlDeviceGetTotalEnergyConsumption", "c_nvmlFieldValue_t")
 """What nvidia-ml-py has had since 2019, and other packages of that module's name lack."""
-PID_MOST = 2**31 - 1
-"""Some drivers list processes without their ids: as 4294967295."""
+PID_MOST = 2**22
+"""The kernel's largest process id. Some drivers list processes without their ids, as 4294967295 or
+0, or with memory in the place of ids (nvitop #75, #76, pynvml #50)."""
 BUSY_MOST = 100
 """A use above this [%] is no figure: some drivers fill unused rows with anything."""
 MEMORY_MOST_B = 2**60
@@ -293,7 +294,7 @@ class Pynvml:
         seen_us = self._seen_us.get(index, 0)
         try:
             for sample in self._ask("nvmlDeviceGetProcessUtilization", board, seen_us):
-                if sample.smUtil <= BUSY_MOST:
+                if sample.smUtil <= BUSY_MOST and 0 < sample.pid <= PID_MOST:
                     used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
                     seen_us = max(seen_us, sample.timeStamp)
         except SourceError:  # nothing new, or not reported for this board

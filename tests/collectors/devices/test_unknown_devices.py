@@ -367,9 +367,11 @@ def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_pat
     assert (found.fix, "library" in found.detail) == ("start it anew", False)
 
 
-def test_a_process_list_without_ids_is_no_list(monkeypatch):
-    process = SimpleNamespace(pid=4294967295, usedGpuMemory=None)
-    old = binding(nvmlDeviceGetComputeRunningProcesses=lambda handle: [process])
+@pytest.mark.parametrize("odd", [(4294967295, None), (0, 4294967295), (160 * 2**20, 10734)])
+def test_a_process_list_without_ids_is_no_list(monkeypatch, odd):
+    """Ids not filled in, or memory in their place: nvitop #75 and #76, pynvml #50."""
+    rows = [SimpleNamespace(pid=pid, usedGpuMemory=held_b) for pid, held_b in [(1184, 2**30), odd]]
+    old = binding(nvmlDeviceGetComputeRunningProcesses=lambda handle: rows)
     monkeypatch.setitem(__import__("sys").modules, "pynvml", old)
     port = Pynvml()
     port.open()
