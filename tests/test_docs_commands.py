@@ -40,7 +40,6 @@ ELSEWHERE = {
     "gunicorn": "tests/service/test_deploy.py",
     "gramwatt slurm install --prefix": "tests/clusters: files of root",
     "curl 127.0.0.1:9464": "tests/collectors/meter: while a job runs",
-    "python benchmarks/": "by hand, for minutes",
     "python -m benchmarks.": "by hand, for minutes",
     "python -m tests.collectors.doubles.record": "by hand, on a GPU",
     "GRAMWATT_CONTRACT_CASES": "by hand, for minutes",
