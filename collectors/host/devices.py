@@ -36,7 +36,7 @@ Model = CpuModel | RamModel
 
 
 class Access(Protocol):
-    """What of the machine the host's meter reads or starts (`meter.dependencies.Dependencies`)."""
+    """What of the machine the host's meter reads or starts, by its `Dependencies`."""
 
     @property
     def environ(self) -> Mapping[str, str]:

@@ -49,6 +49,10 @@ def test_a_job_of_several_cells_has_a_window_for_each_and_awaits(cells):
         "import json\nprint(json.dumps(job.result))",
         "%gramwatt off",
         "job.result",
+        "try:\n    get_ipython().run_cell('%%gramwatt\\n1/0')\nfinally:\n    pass",
+        "first = %gramwatt on",
+        "second = %gramwatt on",
+        "print(first.id != second.id, first.result['state'])",
     )
     found = json.loads(printed(outputs[5]))
     assert (found["project"], found["state"]) == ("vision", "completed")
@@ -63,21 +67,11 @@ def test_a_job_of_several_cells_has_a_window_for_each_and_awaits(cells):
     (forms,) = [item["data"] for item in outputs[7] if "data" in item]
     assert "per image" in forms["text/html"]
     assert forms["text/plain"].count("\n") == 6
+    assert "gramwatt: failed after " in printed(outputs[8]), "a cell that raises"
+    assert printed(outputs[11]) == "True completed\n", "one that is run again begins anew"
 
 
 def test_the_cells_of_the_documents_make_a_job(cells):
     (block,) = blocks("ipython", ROOT / "docs" / "integrations.md")
     outputs = cells(*block.splitlines())
     assert "per image" in printed(outputs[-1])
-
-
-def test_a_cell_that_raises_fails_its_job_and_one_run_again_begins_anew(cells, tmp_path):
-    outputs = cells(
-        "%load_ext gramwatt\nimport gramwatt",
-        "try:\n    get_ipython().run_cell('%%gramwatt\\n1/0')\nfinally:\n    pass",
-        "first = %gramwatt on",
-        "second = %gramwatt on",
-        "print(first.id != second.id, first.result['state'])",
-    )
-    assert "gramwatt: failed after " in printed(outputs[1])
-    assert printed(outputs[4]) == "True completed\n"

@@ -68,11 +68,7 @@ def counted(job: MergedJob) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
-def test_children_count_into_the_job_by_track_and_by_the_job_itself(
-    environ,  # noqa: F811
-    tmp_path,
-    way,
-):
+def test_children_count_into_the_job_by_track_and_by_the_job_itself(environ, tmp_path, way):  # noqa: F811
     body = f"""
 @track(unit="image", project="vision")
 def step():
@@ -113,11 +109,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("way_out", ["sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
-def test_what_a_fork_has_counted_is_kept_however_it_ends(
-    environ,  # noqa: F811
-    tmp_path,
-    way_out,
-):
+def test_what_a_fork_has_counted_is_kept_however_it_ends(environ, tmp_path, way_out):  # noqa: F811
     body = f"""
 with track(unit="image") as job, job.window("epoch"):
     job.count(100)
@@ -141,11 +133,7 @@ print("end")
 
 
 @pytest.mark.parametrize("way", ["fork", "spawn"])
-def test_a_loader_s_workers_that_are_still_there_at_the_end_have_counted(
-    environ,  # noqa: F811
-    tmp_path,
-    way,
-):
+def test_a_loader_s_workers_that_are_still_there_at_the_end_have_counted(environ, tmp_path, way):  # noqa: F811
     """As torch's DataLoader with persistent workers, of which the samples count themselves."""
     body = f"""
 class Samples:
@@ -178,10 +166,7 @@ if __name__ == "__main__":
     assert counted(job) == {"sample": 640}
 
 
-def test_a_pool_that_is_warm_counts_into_each_job_that_runs(
-    environ,  # noqa: F811
-    tmp_path,
-):
+def test_a_pool_that_is_warm_counts_into_each_job_that_runs(environ, tmp_path):  # noqa: F811
     """Its processes began before the job: nothing of it is in their environment."""
     body = """
 from joblib.externals.loky import ProcessPoolExecutor as Pool
@@ -215,10 +200,7 @@ if __name__ == "__main__":
     assert counted(second) == {"image": 80, "token": 80}
 
 
-def test_a_job_inside_another_has_its_own_children(
-    environ,  # noqa: F811
-    tmp_path,
-):
+def test_a_job_inside_another_has_its_own_children(environ, tmp_path):  # noqa: F811
     body = """
 def work(outer):
     with track() as job:
@@ -248,10 +230,7 @@ if __name__ == "__main__":
     assert found == {"outer": [{"image": 2, "token": 2}], "inner": [{"image": 1}] * 2}
 
 
-def test_a_child_that_outlives_its_job_says_once_that_nobody_counts(
-    environ,  # noqa: F811
-    tmp_path,
-):
+def test_a_child_that_outlives_its_job_says_once_that_nobody_counts(environ, tmp_path):  # noqa: F811
     body = """
 def work(job, gate, done):
     job.count(1)
@@ -277,10 +256,7 @@ if __name__ == "__main__":
     assert counted(jobs(environ)[0]) == {"image": 1}
 
 
-def test_children_of_a_command_declare_what_it_counts(
-    environ,  # noqa: F811
-    tmp_path,
-):
+def test_children_of_a_command_declare_what_it_counts(environ, tmp_path):  # noqa: F811
     body = """
 @track(project="vision", unit="image", zone="FR", name="worker")
 def work(number):
