@@ -79,6 +79,7 @@ def page_lines(page: Path) -> list[str]:
 
 PAGES = {page.stem: found for page in (README, *DOCS) if (found := page_lines(page))}
 TASKS = ("README", "measure-a-training", "team-server", "monthly-report", "defend-a-number")
+TASKS += ("codecarbon",)
 RUN = PAGES if "GRAMWATT_RELEASE" in os.environ else TASKS
 """What a newcomer reads; the rest by `scripts/check --release`."""
 
