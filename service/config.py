@@ -221,7 +221,12 @@ def _key_file(variable: str, text: str) -> str:
 
 
 def _require_codes(variable: str, text: str) -> None:
-    """Raise ConfigError for a percent sign that is not written as in an address."""
+    """Raise ConfigError for a percent sign that is not written as in an address, and for quotes.
+
+    Docker's env files keep quotes, and within a list they would join no words.
+    """
+    if '"' in text:
+        raise ConfigError(f'{variable} has a "; write a space in a word as %20, a " as %22')
     if _BARE_PERCENT.search(text):
         raise ConfigError(f"{variable} has a % without a code; write %25 for %, %20 for a space")
 

@@ -31,9 +31,11 @@ def test_a_list_of_names_is_written_in_one_way(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["OIDC_ADMIN_GROUPS", "OIDC_PROJECTS", "HOSTS", "PUBLIC_BADGES"])
-def test_a_percent_sign_without_a_code_is_refused(tmp_path, name):
+def test_a_percent_sign_without_a_code_and_quotes_are_refused(tmp_path, name):
     with pytest.raises(ConfigError, match=f"GRAMWATT_{name} has a % without a code"):
         read(tmp_path, **{name: "100%=x"})
+    with pytest.raises(ConfigError, match=f'GRAMWATT_{name} has a "; write a space .* as %20'):
+        read(tmp_path, **{name: '"Carbon Admins"=x'})
 
 
 @pytest.mark.parametrize(
