@@ -35,6 +35,7 @@ from gramwatt.reports.sections import (
     status,
     table,
 )
+from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.formatting import (
     NARROW_SPACE,
     UNKNOWN,
@@ -68,6 +69,7 @@ from gramwatt.sci.month.documents import (
 )
 from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow
 from gramwatt.sci.month.trail import FactorRow
+from gramwatt.sci.suggest.facts import label_of
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 
@@ -691,7 +693,7 @@ def advice(document: MonthDoc) -> list[Block]:
             traced,
             Field(
                 "Suggested last month",
-                lambda row: Pair(action(row), f"{row.work} on {row.hardware}"),
+                lambda row: Pair(action(row), work_text(row)),
                 2.4,
             ),
             Field(
@@ -715,7 +717,7 @@ def advice_table(
     return table(
         caption,
         rows,
-        Field("Action", lambda row: Pair(action(row), f"{row.work} on {row.hardware}"), 2.6),
+        Field("Action", lambda row: Pair(action(row), work_text(row)), 2.6),
         Field(
             "For", lambda row: Pair(jobs_of(row), capitalised(row.reason) if reasons else ""), 2.6
         ),
@@ -748,7 +750,18 @@ def jobs_of(row: AdviceRow) -> str:
 def action(row: AdviceRow | FollowedRow) -> str:
     """Return an action in words."""
     words = ACTIONS.get(row.action, row.action.replace("-", " "))
-    return capitalised(words.format(target=row.target or "another part"))
+    return capitalised(words.format(target=part_text(row.target or "another part")))
+
+
+def work_text(row: AdviceRow | FollowedRow) -> str:
+    """Return a class of work with its devices: "training on NVIDIA L4"."""
+    return f"{row.work} on {part_text(row.hardware)}"
+
+
+def part_text(name: str) -> str:
+    """Return parts, joined by " + ", as people write them; other names stay as they are."""
+    labels = {part.id: label_of(part) for part in load_catalog().all_hardware()}
+    return " + ".join(labels.get(part, part) for part in name.split(" + "))
 
 
 def _on_target(row: FollowedRow) -> str:

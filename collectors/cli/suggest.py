@@ -26,7 +26,7 @@ from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.collectors.settings.config import resolve
 from gramwatt.collectors.settings.identity import LAST
 from gramwatt.collectors.settings.installation import install_command, local_store
-from gramwatt.sci.suggest.documents import AnswerDoc, LeftOutDoc, SuggestDoc
+from gramwatt.sci.suggest.documents import HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
 from gramwatt.sci.suggest.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
 
@@ -133,7 +133,7 @@ def lines(answer: SuggestDoc, every: All = False, why: Why = None) -> list[str]:
         return list(_why(answer, why))
     ranked = [row for row in answer.answers if row.odds is not None]
     shown = ranked if every else ranked[:ROWS]
-    texts = [row for row in answer.answers if row.odds is None]
+    texts = [row for row in answer.answers if row.odds is None and row.action not in HARDWARE]
     lead = wrapped(answer.summary)
     for notice in answer.notices:
         lead += wrapped(notice.message) if notice.code in PRESSING else []
@@ -193,6 +193,9 @@ def _after(answer: SuggestDoc, shown: list[AnswerDoc], *, every: bool) -> Iterat
     for row in answer.left_out if every else answer.left_out[:2]:
         text = f"{row.label}: {row.word}; {row.fix or row.reason}"
         yield from wrapped(text, "  ") if every else [_cut(f"  {text}")]
+    unranked = [row for row in answer.answers if row.odds is None and row.action in HARDWARE]
+    for change in unranked if every else unranked[:2]:
+        yield from wrapped(f"{change.label}: not ranked; {'; '.join(change.reasons[1:3])}", "  ")
     for reason in answer.reasons if every else ():
         yield from wrapped(f"- {reason}")
 

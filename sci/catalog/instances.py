@@ -146,6 +146,9 @@ class Instance(OwnRow, frozen=True, kw_only=True):
     share: Annotated[
         float, between(0.01, 1), column("Part of each device that belongs to the instance")
     ] = 1.0
+    regions: Annotated[
+        tuple[Cell, ...], column("Regions that offer it; empty where that is not known")
+    ] = ()
     host: Annotated[
         Cell | None,
         column(

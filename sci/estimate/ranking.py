@@ -178,8 +178,10 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
         return None
     gain = levels[0] - levels[1]
     spread = number("spread", work.regime)
+    units = bool(target.fp16_tensor_tflops) != bool(now.fp16_tensor_tflops)
     if (work.precision is None and not work.narrowest) or work.precision == "fp32":
-        spread = math.hypot(spread, number("unknown-precision"))
+        figure = "unknown-units" if units and not work.precision else "unknown-precision"
+        spread = math.hypot(spread, number(figure))
     time = _grown(gain, spread)
     if not now.tdp_w or not target.tdp_w:
         return Comparison(time, None, None)

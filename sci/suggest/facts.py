@@ -175,6 +175,7 @@ def left_out(
     if offered is not None and part.id not in offered:
         word = "not offered there"
         reason = f"the catalog lists no instance of {where} with it"
+        reason += f" in {request.region}" if request.region else ""
     elif part.availability == "internal":
         word, reason = "not for sale", f"it is neither sold nor rented out ({part.form_factor})"
     elif stacks is not None and not set(stacks) & set(part.software):
@@ -227,7 +228,8 @@ def lacks_units(request: SuggestRequest, part: Hardware) -> tuple[str, str, str 
     if part.fp16_tensor_tflops is None:
         return None
     if request.precision == "bf16" and part.bf16_tensor_tflops is None:
-        return "no BF16", "it has no BF16 units", "FP16 runs there, with loss scaling in training"
+        scaled = ", with loss scaling" if request.trains else ""
+        return "no BF16", "it has no BF16 units", f"FP16 runs there{scaled}"
     if request.precision == "fp4" and request.trains and "fp4" not in part.peak_other:
         return "no FP4", "it has no FP4 units", "FP8 or 16 bits run there"
     if request.precision == "fp8" and not (part.fp8_tflops or holds_fp8_weights(request, part)):
@@ -282,23 +284,32 @@ def porting(request: SuggestRequest, part: Hardware, now: Hardware | None) -> st
     return next(hints, None)
 
 
-def offered_parts(catalog: Catalog, provider: str | None) -> frozenset[str] | None:
-    """Return the parts in the provider's instances of the catalog; None where it lists none."""
+def offered_parts(
+    catalog: Catalog, provider: str | None, region: str | None = None
+) -> frozenset[str] | None:
+    """Return the parts in the provider's instances of the catalog; None where it lists none.
+
+    Instances of which the catalog knows that a `region` lacks them do not count there.
+    """
     if provider is None:
         return None
-    rented = frozenset(row.hardware for row in instances_of(catalog, provider))
+    rented = frozenset(row.hardware for row in instances_of(catalog, provider, region=region))
     return rented | SLICED if provider == "gcp" else rented or None
 
 
 def instances_of(
-    catalog: Catalog, provider: str | None = None, part: Hardware | None = None
+    catalog: Catalog,
+    provider: str | None = None,
+    part: Hardware | None = None,
+    region: str | None = None,
 ) -> list[Instance]:
-    """Return the instances with whole devices, of a provider or with a part, the smallest first."""
+    """Return the instances of a provider, with a part, in a region, the smallest first."""
     rows = (
         row
         for row in catalog.all_instances()
         if (provider is None or row.provider == provider)
         and (part is None or row.hardware == part.id)
+        and (region is None or not row.regions or region in row.regions)
     )
     return sorted(rows, key=devices_of)
 

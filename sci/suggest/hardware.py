@@ -68,6 +68,12 @@ small devices are what is asked for."""
 PCIE_GBS, SLOWER = 64.0, 2.0
 """Link of a PCIe card [GB/s] whose own the catalog does not have, and how many times slower links
 count as slower."""
+AT_HOME = 2
+"""Most cards of a machine that stands on a desk."""
+GUESSED = Log(0.0, 0.3)
+GUESSED_MOST = 0.69
+"""Further error of time where neither kind nor class is stated, and the highest probability there:
+less than what is advised (choices)."""
 FEWER_MOST = 0.8
 """Fewer devices are a row of their own up to this fraction of as many (a choice)."""
 SCALING = Log(math.log(0.95), 0.06)
@@ -117,6 +123,8 @@ def rank(work: Work) -> Ranked:
     """Return other hardware for a job, by expected carbon; over the first row without a present."""
     named = work.request.candidates is not None
     fitting, out = _fitting(work)
+    if not named:
+        fitting = _at_home(work, fitting)
     if work.device is None or work.misfit:
         rows, rest = _without_present(work, fitting)
     else:
@@ -135,6 +143,14 @@ def rank(work: Work) -> Ranked:
         most = math.inf if work.request.constraint == "edge" else LONGEST
         rows = [row for row in rows if row.carbon and row.time and row.time.value < most]
     return Ranked(rows, [*out, *rest], worse)
+
+
+def _at_home(work: Work, fitting: list[tuple[Device, float]]) -> list[tuple[Device, float]]:
+    """Return cards for a desk alone, where the work must stay in a house and a few of them do."""
+    if work.request.constraint != "offline" or (work.device and in_data_centre(work.now.board)):
+        return fitting
+    desks = [pair for pair in fitting if not in_data_centre(pair[0].board)]
+    return [pair for pair in desks if pair[1] <= AT_HOME] or fitting
 
 
 def order(row: Change) -> tuple[bool, float]:
@@ -170,8 +186,9 @@ def _offered(work: Work, device: Device) -> frozenset[str] | None:
 def candidates(work: Work) -> list[Device]:
     """Return the devices that are named; else those that can be had, for such work, and slices.
 
-    Legacy devices, variants for export and those that nobody offers there only if named; cards for
-    a desk where the present one stands there, or the job must not leave the house.
+    Legacy devices, variants for export, those that nobody offers there and GPUs of which no rate of
+    matrix units is published only if named; cards for a desk where the present one stands there, or
+    the job must not leave the house.
     """
     names = work.request.candidates
     if names is not None:
@@ -193,6 +210,8 @@ def _is_option(work: Work, part: Hardware) -> bool:
     if part.market in ("legacy", "other") or part.availability == "internal":
         return False
     if part.availability != "sold" and (work.offered is None or part.id not in work.offered):
+        return False
+    if part.device_class == "gpu" and not (part.fp16_tensor_tflops or part.fp8_tflops):
         return False
     elsewhere = request.constraint != "edge" and (now is None or now.host_class not in SMALL)
     portable = part.form_factor == LAPTOP and (now is None or now.form_factor != LAPTOP)
@@ -392,7 +411,10 @@ def _row(work: Work, device: Device, count: float, *, in_turn: bool = False) -> 
         time, board = _linked(work, device, count, time, board, reasons)
     if board is None:
         reasons.append(f"no published power of {label_of(device.part)} under load was found")
-    return _priced(work, device, count, compared, time, board, reasons)
+    row = _priced(work, device, count, compared, time, board, reasons)
+    if work.classified.name is None and row.probability is not None:
+        row = replace(row, odds=min(row.probability, GUESSED_MOST))
+    return row
 
 
 def _priced(
@@ -456,7 +478,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
         name,
         request.precision,
         request.framework,
-        infers=not request.trains,
+        infers=name is not None and not request.trains,
         batch_size=FEW_SEQUENCES if _fill_is_unknown(work) else request.batch_size,
         power_share=shared,
     )
@@ -479,6 +501,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     if sheet is not None:
         apart = _software_change(now.board, device.board, tuned=described.tuned)
         apart = apart + _same_die(now, device, sheet.time.value)
+        apart = apart if name else apart + GUESSED
         times.append(sheet.time + apart)
         energies += [sheet.energy + apart] if sheet.energy else []
     metered = own is not None or {now.board.vendor, device.board.vendor} <= set(METERED_VENDORS)
@@ -667,7 +690,8 @@ def _notes(work: Work, device: Device, count: float) -> list[str]:
 
 def _instance(work: Work, device: Device, count: float) -> tuple[str | None, str | None]:
     """Return the provider's instance with so many devices, and its list price as a sentence."""
-    rows = instances_of(work.catalog, work.request.cloud, device.board)
+    region = work.place.region.name if work.place.region else None
+    rows = instances_of(work.catalog, work.request.cloud, device.board, region)
     whole = [row for row in rows if row.share == 1]
     if not whole:
         return None, None

@@ -17,7 +17,6 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.suggest.change import Change
 from gramwatt.sci.suggest.documents import ADVISED, HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
 from gramwatt.sci.suggest.evidence import OwnRow
-from gramwatt.sci.suggest.facts import smaller_need
 from gramwatt.sci.suggest.hardware import METERED_VENDORS, Ranked, order, rank, slices
 from gramwatt.sci.suggest.places import later, regions
 from gramwatt.sci.suggest.request import SuggestRequest
@@ -61,8 +60,9 @@ def suggest(
         if work.emitted is None and not work.misfit:
             work = replace(work, emitted=Emitted.of(score))
     refused = work.refusal
+    started = datetime.fromisoformat(measured.started_at) if measured else now
     ranked = Ranked([], []) if refused or _stays(work) else rank(work)
-    changes = [*ranked.rows, *settings(work), *regions(work), *later(work, now)]
+    changes = [*ranked.rows, *settings(work), *regions(work), *later(work, started)]
     if not refused and work.pace.waits and request.candidates is None:
         changes += slices(work)
     changes.sort(key=order)
@@ -159,10 +159,15 @@ def _summary(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
         return work.refusal or _first_of(answers, out)
     lead = _lead(answers)
     refusal = f"{work.refusal} " if work.refusal else ""
+    if work.classified.name is None and not refusal:
+        refusal = "Say kind: training, fine-tuning or inference. "
     if lead is None:
         if refusal:
             return refusal.strip()
         return _nearest(work, answers, out)
+    if work.classified.name is None and lead.action in HARDWARE:
+        ratio = _less(lead.carbon_ratio, 1.0) if lead.carbon_ratio else ""
+        return f"{refusal}If it keeps {work.label} busy, the best guess is {_of(lead)}: {ratio}."
     if lead.odds is None or lead.odds < ADVISED:
         start = "No change is clearly better; the best guess is" if not refusal else "Best guess:"
     else:
@@ -186,13 +191,12 @@ def _of(row: AnswerDoc) -> str:
 def _gain(row: AnswerDoc) -> str:
     """Return what a row saves in words: percent with its range, time, grams, odds."""
     assert row.carbon_ratio is not None
-    text = _less(row.carbon_ratio)
+    assert row.odds is not None
+    text = _less(row.carbon_ratio, row.odds)
     if row.time_ratio is not None and abs(math.log(row.time_ratio.value)) > math.log(1.1):
         text += f" in {_times(row.time_ratio.value)} the time"
     if row.saved_g is not None and row.saved_g.value > 0:
         text += f", {value_text(row.saved_g)} saved"
-    if row.odds is not None and row.odds < 0.9:
-        text += f" ({odds_text(row.odds)})"
     return text
 
 
@@ -201,14 +205,17 @@ def odds_text(odds: float) -> str:
     return f"better in {round(odds * 10)} of 10 such cases"
 
 
-def _less(ratio: Quantity) -> str:
-    """Return a carbon ratio as percent less or more, with its range."""
+def _less(ratio: Quantity, odds: float) -> str:
+    """Return a carbon ratio as percent less, with its range and odds: the range holds 8 in 10."""
     value, low, high = (round(100 * (1 - end)) for end in (ratio.value, ratio.high, ratio.low))
-    word = "less"
-    if value < 0:
-        value, low, high, word = -value, -high, -low, "more"
-    span = f" ({low} to {high} %)" if low != high else ""
-    return f"{value} % {word} carbon{span}".replace("(-", "(\N{MINUS SIGN}")
+    text = f"{value} % less carbon"
+    if low == high:
+        return text
+    if low >= 0:
+        span = f"{low} to {high} %"
+    else:
+        span = f"8 in 10 lie between {high} % less and {-low} % more"
+    return f"{text} ({span})" if odds >= 0.9 else f"{text} ({odds_text(odds)}; {span})"
 
 
 def _times(ratio: float) -> str:
@@ -248,10 +255,9 @@ def _first_of(answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
 
 def _not_fitting(work: Work, answers: Sequence[AnswerDoc]) -> str:
     """Return that the present devices cannot hold the job, and the cheapest way to fit."""
-    text = f"It does not fit: {work.misfit}."
-    smaller = smaller_need(work.request, work.now.part, work.count)
-    if smaller:
-        text += f" Cheapest change: {smaller[0]} on what you have ({smaller[2].total_gib:.1f} GiB)."
+    text = f"It {work.misfit}."
+    if work.remedy:
+        text += f" Cheapest change: {work.remedy}."
     first = next((row for row in answers if row.carbon_ratio is not None), None)
     if first is not None:
         text += f" Of other devices {first.label} would emit least."

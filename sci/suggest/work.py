@@ -24,7 +24,15 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import HOURS_PER_YEAR, kwh_from_j, s_from_h
 from gramwatt.sci.score.location import Place, in_data_centre, locate
 from gramwatt.sci.suggest.evidence import OwnRow, PresentRun, recognised
-from gramwatt.sci.suggest.facts import Need, estimated_need, label_of, memory_need, offered_parts
+from gramwatt.sci.suggest.facts import (
+    Need,
+    estimated_need,
+    label_of,
+    lacks_units,
+    memory_need,
+    offered_parts,
+    smaller_need,
+)
 from gramwatt.sci.suggest.request import PaceName, SuggestRequest, WorkloadClass
 
 SMALL_POWER = 0.35
@@ -66,8 +74,10 @@ power of MLPerf systems less rated power of their devices (8 x H100: 7.16 kW les
 195 W beside a 72 W card, 93 to 175 W beside 450 W)."""
 MODULE_HOST = 0.5
 """Fraction of a usual host beside a module with its own processor (an estimate)."""
-UNKNOWN_KINDS = (None, "other", "data-prep")
+UNKNOWN_KINDS = ("other", "data-prep")
 """Kinds of jobs that may be anything."""
+STRICT = ("vllm",)
+"""Frameworks that refuse a precision for which the device has no units (vLLM's documents)."""
 REFUSALS = {
     "interactive": (
         "Hardware is not ranked for answers within a time limit: the latency follows the software "
@@ -301,21 +311,38 @@ class Work:
 
     @cached_property
     def misfit(self) -> str | None:
-        """Return why the present devices cannot hold the job; None where they may.
+        """Return why the present devices cannot run or hold the job; None where they may.
 
         A measured peak within the memory shows that they do, margin or not; so does a job that ran.
         """
-        if self.device is None or self.measured or not self.device.part.memory_gb:
+        if self.device is None or self.measured:
+            return None
+        request, lacks = self.request, lacks_units(self.request, self.device.part)
+        if lacks and request.library in STRICT:
+            precision = (request.precision or "").upper()
+            return f"does not run: {request.framework} refuses {precision} on {self.label}"
+        if not self.device.part.memory_gb:
             return None
         memory, peak = self.device.part.memory_gb, self.request.peak_memory_gb
         has = f"{self.label} ({memory:g} GiB each)"
         if peak is not None:
-            text = f"a peak of {peak:g} GiB a device is more than {has}"
+            text = f"does not fit: a peak of {peak:g} GiB a device is more than {has}"
             return f"{text}: check peak_memory_gb and hardware" if peak > memory else None
         need = self.need
         if need is None or need.fits(memory, self.count) or need.streams(self.now.part):
             return None
-        return f"it needs {need.total_gib:.1f} GiB, more than {has} hold"
+        return f"does not fit: it needs {need.total_gib:.1f} GiB, more than {has} hold"
+
+    @property
+    def remedy(self) -> str | None:
+        """Return the cheapest way to run on the present devices what they cannot run as it is."""
+        lacks = lacks_units(self.request, self.now.part)
+        if lacks and self.request.library in STRICT:
+            return lacks[2]
+        smaller = smaller_need(self.request, self.now.part, self.count)
+        return (
+            f"{smaller[0]} on what you have ({smaller[2].total_gib:.1f} GiB)" if smaller else None
+        )
 
     @cached_property
     def power_w(self) -> Quantity | None:
@@ -423,7 +450,7 @@ def resolve(
         classified=classified,
         place=place,
         intensity=grid.intensity,
-        offered=offered_parts(catalog, request.cloud),
+        offered=offered_parts(catalog, request.cloud, place.region.name if place.region else None),
         own=own,
         workload=workload,
         need=need,

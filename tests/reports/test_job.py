@@ -251,9 +251,10 @@ def suggested(document, advice=None):
     return section(job.build(document, advice), "What to do")
 
 
-def test_a_job_without_a_likely_saving_is_told_the_best_guess():
-    (text,) = suggested(steady_job(kind="other", watts=300))
+def test_a_job_of_any_kind_is_told_a_better_hour():
+    text, *_, rows = suggested(steady_job(kind="other", watts=300))
     assert text.text.startswith("Hardware is not ranked for work that could be anything")
+    assert rows.rows[0][0].startswith("Start at ")
 
 
 def test_likely_savings_are_a_table_with_their_ranges():

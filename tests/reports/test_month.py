@@ -304,7 +304,7 @@ def test_what_to_do_is_grouped_by_hardware_work_and_action():
     for caption in ("What to do: the actions that save most", "Actions by hardware and work"):
         swap, cap = table(built, caption).rows
         assert [plain(text) for text in cells(swap)[:3]] == [
-            *("Move to nvidia-l4", "vision: train", "3")
+            *("Move to NVIDIA L4", "vision: train", "3")
         ]
         assert swap[2].below == "of 4"
         # 3 x 1 200 g; the three share one source, so their ranges add up: 3 000 to 4 200 g.

@@ -271,13 +271,20 @@ def test_savings_never_exceed_what_was_emitted() -> None:
     assert ends.low <= ends.value <= ends.high
 
 
-def test_regions_of_the_provider_are_rows_by_their_annual_intensity() -> None:
+def test_regions_that_offer_the_instance_are_rows_by_their_annual_intensity() -> None:
+    here = {"kind": "training", "hours": 10.0, "region": "aws:us-east-1"}
+    for instance, verdict, reason in (
+        ("aws:p4d.24xlarge", "sure", "aws:p4d.24xlarge is offered there"),
+        ("aws:p3.2xlarge", "likely", "does not know where aws:p3.2xlarge is offered"),
+    ):
+        rows = [row for row in ask(**here, instance=instance).answers if row.action == "region"]
+        assert len(rows) == 3
+        grids = [CATALOG.zone(CATALOG.region(row.target).zone).intensity.value for row in rows]
+        assert grids == sorted(grids)
+        assert all(row.verdict == verdict and reason in row.reasons[1] for row in rows)
+        offers = CATALOG.instance(instance).regions
+        assert all(not offers or row.target.removeprefix("aws:") in offers for row in rows)
     answer = ask(**{**OLD, "zone": None}, region="aws:us-east-1")
-    rows = [row for row in answer.answers if row.action == "region"]
-    assert len(rows) == 3
-    grids = [CATALOG.zone(CATALOG.region(row.target).zone).intensity.value for row in rows]
-    assert grids[0] == min(grids)
-    assert all(row.verdict == "sure" for row in rows)
     instance = next(row for row in answer.answers if row.action == "instance")
     assert "(p" in instance.label
     assert action("region", **OLD) is None
@@ -375,3 +382,33 @@ def test_what_a_data_sheet_lacks_is_no_failure(request_: dict[str, Any]) -> None
     answer = ask(**request_)
     assert answer.summary.endswith(".")
     assert all(row.odds is None or 0 <= row.odds <= 1 for row in answer.answers)
+
+
+def test_what_the_present_device_cannot_run_is_said_first_with_the_remedy() -> None:
+    served = {"hardware": T4, "framework": "vllm", "kind": "inference", "model_parameters": 3e9}
+    summary = ask(**served, precision="bf16").summary
+    assert summary.startswith("It does not run: vllm refuses BF16 on 1 x NVIDIA Tesla T4.")
+    assert "Cheapest change: FP16 runs there." in summary
+    assert not ask(**served, precision="fp16").summary.startswith("It does not run")
+
+
+def test_without_a_kind_there_is_a_guess_that_advises_nothing() -> None:
+    rows = ask(hardware=V100, hours=100.0, zone="DE")
+    assert rows.summary.startswith("Say kind: training, fine-tuning or inference. If it keeps")
+    assert rows.answers[0].carbon_ratio.value < 0.5
+    assert not any(row.advised for row in rows.answers if row.action in HARDWARE)
+
+
+def test_work_that_stays_in_a_house_gets_cards_for_a_desk() -> None:
+    tuned = {"kind": "fine-tuning", "method": "qlora", "model_parameters": 13e9}
+    rows = ask(**tuned, constraint="offline", zone="DE").answers
+    assert {CATALOG.hardware(row.target).host_class for row in rows} == {"workstation"}
+    assert "nvidia-h100-nvl-94" in {row.target for row in ask(**tuned, zone="DE").answers}
+
+
+def test_a_device_without_matrix_units_says_less_of_one_with_them() -> None:
+    """ShuffleNet and ResNet-50 took more energy on the newer device (Zeus trace)."""
+    row = hardware("nvidia-quadro-rtx-6000", hardware="nvidia-p100-pcie-16", kind="training")
+    assert row is not None
+    assert row.odds < 0.75
+    assert row.carbon_ratio.high > 1.27
