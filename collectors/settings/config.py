@@ -116,7 +116,9 @@ def _units(value: Any) -> tuple[str, ...]:
         raise ValueError("no unit is named")
     bad = next((name for name in names if not UNIT_PATTERN.fullmatch(name)), None)
     if bad is not None:
-        raise ValueError(f"not a unit name (a letter, then letters, digits, space . _ -): {bad!r}")
+        counted = "; how many are given by --count" if "=" in bad else ""
+        allowed = "a letter, then letters, digits, space . _ -"
+        raise ValueError(f"not a unit name ({allowed}): {bad!r}{counted}")
     return names
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from gramwatt.reports.exports.common import Data, ExportError, caution, to_yaml
 from gramwatt.sci.figures.document import DeviceDoc, JobDoc
 
-TRAINING_TYPES = {"training": "pre-training", "fine-tuning": "fine-tuning"}
-"""Training type of the Hub by kind of job."""
 KEY = "co2_eq_emissions"
 _FENCE = "---"
 
@@ -32,7 +30,8 @@ def fields(document: JobDoc) -> dict[str, Data]:
         "source": " ".join(filter(None, (f"{source}.", caution(document)))),
     }
     optional = {
-        "training_type": TRAINING_TYPES.get(document.kind),
+        # The Hub's other type, pre-training, says more than that a job was a training.
+        "training_type": "fine-tuning" if document.kind == "fine-tuning" else None,
         "geographical_location": document.region or document.zone,
         "hardware_used": _hardware_used(document.devices),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import inspect
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +16,10 @@ from gramwatt.service.api.jobs import line_array, line_body, line_schemas
 from gramwatt.service.api.problems import CODES, MEDIA_TYPE
 from gramwatt.service.api.routing import IF_MATCH, IF_NONE_MATCH, JSON, NDJSON, Operation, Routes
 from gramwatt.service.api.support import IDEMPOTENCY_KEY, KEY_PATTERN
+
+# What msgspec 0.22 keeps of described structs is freed twice by the collection at the interpreter's
+# end, which a process then ends with SIGSEGV. What is frozen is not collected.
+atexit.register(gc.freeze)
 
 _REF, _NAMED_REF = "#/components/schemas/{model}", "#/components/schemas/{name}"
 _ALWAYS = ("invalid", "internal", "not-ready")

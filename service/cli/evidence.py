@@ -21,6 +21,7 @@ from gramwatt.service.cli.common import (
     service_config,
     stop,
 )
+from gramwatt.service.cli.source import own_store_alone
 from gramwatt.service.common.requests import ProjectQuery
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ BundleFile = Annotated[
 
 @partial(grouped, project="Only this project of a month.")
 def evidence_export(
-    text: Annotated[str, typer.Argument(metavar="ID", help="A job, or a month such as 2026-05.")],
     query: ProjectQuery,
+    text: Annotated[
+        str, typer.Argument(metavar="[ID]", help="A job (default: last), or a month: 2026-05.")
+    ] = "last",
     output: BundleFile = None,
 ) -> None:
     """Write everything that a score or a month is computed from to one file."""
@@ -44,6 +47,7 @@ def evidence_export(
     from gramwatt.service.evidence import NEEDS, EvidenceError, KeyFileError, export, kind_of
 
     project = query.project
+    own_store_alone()
     with current_service() as service:
         kind = kind_of(service, text)
         if kind == "job" and project is not None:

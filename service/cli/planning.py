@@ -26,6 +26,7 @@ from gramwatt.sci.grid.local_time import city_of
 from gramwatt.sci.planning.usual import odds_word
 from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
 from gramwatt.service.cli.common import job_id as job_id_of
+from gramwatt.service.cli.source import own_store_alone
 from gramwatt.service.common.requests import SpanQuery
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def plan(
         parse_plan_request(document)
         with upgraded_service() as service:
             if options.like:
+                own_store_alone()
                 document["like"] = job_id_of(service, options.like)
             answer = planned(service, parse_plan_request(document))
     except GramwattError as error:

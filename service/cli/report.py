@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gramwatt.collectors.cli.options import checked_text, group, grouped, show
+from gramwatt.collectors.cli.options import Local, checked_text, group, grouped, show
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
     current_service,
-    job_document,
     require_month,
     stop,
     write_file,
 )
 from gramwatt.service.cli.compare import After, Before, runs_of
 from gramwatt.service.cli.month import month_lines
-from gramwatt.service.cli.source import StoreJobs
+from gramwatt.service.cli.source import StoreJobs, jobs_of, own_store_alone
 from gramwatt.service.common.requests import MonthQuery, ProjectQuery, UnitQuery, Year
 
 if TYPE_CHECKING:
@@ -41,14 +40,17 @@ Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder to write to
 
 
 def report_job(
-    job_id: JobId,
+    job_id: JobId = "last",
     formats: Formats = "html,pdf",
     output: Folder = Path(),
     full: Annotated[
         bool, typer.Option("--full", help="With every figure behind the score.")
     ] = False,
+    local: Local = False,
 ) -> None:
     """Write the report of a job, two pages or with --full all; prints the files' names.
+
+    Where a server is set: of its job.
 
     csv has every figure as a row; if is a manifest that Impact Framework (@grnsft/if 1.1.0) runs
     to the same total.
@@ -57,15 +59,15 @@ def report_job(
     from gramwatt.reports.exports.csv import scicsv
     from gramwatt.reports.exports.impact_framework import manifest
     from gramwatt.service import rendering
-    from gramwatt.service.suggest import advice_beside
+    from gramwatt.service.config import from_environment
 
     exports: dict[str, Callable[[JobDoc], str]] = {"csv": scicsv, "if": manifest}
     reports: dict[str, rendering.JobFormat] = {form: form for form in rendering.JOB_FORMATS}
     chosen = _chosen(formats, (*reports, *exports))
-    with current_service() as service:
-        document = job_document(service, job_id)
-        advice = advice_beside(service, document, chosen)
-        mark = service.config.reports.decimal_mark
+    with jobs_of(local=local) as source:
+        document = source.document(job_id)
+        advice = source.suggestions(document) if {*chosen} - {"json", *exports} else None
+    mark = from_environment().reports.decimal_mark
     for name in chosen:
         try:
             content = (
@@ -86,6 +88,7 @@ def report_card(
     push: Annotated[
         str | None, typer.Option(metavar="ORG/MODEL", help="Into a card on the hub, by your login.")
     ] = None,
+    local: Local = False,
 ) -> None:
     """Print a job's emissions, in grams, as the metadata of a Hugging Face model card.
 
@@ -94,8 +97,8 @@ def report_card(
     from gramwatt.reports.exports import modelcard
     from gramwatt.reports.exports.common import ExportError
 
-    with current_service() as service:
-        document = job_document(service, job_id)
+    with jobs_of(local=local) as source:
+        document = source.document(job_id)
     try:
         if push is not None:
             _push(push, {modelcard.KEY: modelcard.fields(document)})
@@ -137,6 +140,7 @@ def report_comparison(
     from gramwatt.service.config import from_environment
 
     chosen = _chosen(formats, rendering.JOB_FORMATS)
+    own_store_alone()
     with current_service() as service:
         source = StoreJobs(service)
         sides = runs_of(source, before), runs_of(source, after)
@@ -149,11 +153,11 @@ def report_comparison(
 
 @grouped
 def report_month(
-    month: Annotated[
-        str,
-        typer.Argument(metavar="YYYY-MM", help="The month."),
-    ],
     query: MonthQuery,
+    month: Annotated[
+        str | None,
+        typer.Argument(metavar="[YYYY-MM]", help="The month (default: the newest with a job)."),
+    ] = None,
     formats: Formats = "html,pdf",
     output: Folder = Path(),
 ) -> None:
@@ -167,7 +171,9 @@ def report_month(
 
     require_month(month)
     chosen = _chosen(formats, rendering.MONTH_FORMATS)
+    own_store_alone()
     with current_service() as service, busy("summing the month"):
+        month = month or StoreJobs(service).newest_month()
         if query.revision is None:
             text = keep_month(service, month, query.project)
         else:
@@ -199,6 +205,7 @@ def report_year(
     from gramwatt.service.months.year import year_report
 
     checked_text("year", Year, year)
+    own_store_alone()
     chosen = _chosen(formats, rendering.JOB_FORMATS)
     with current_service() as service, busy("summing the year"):
         document = year_report(service, year, query.project)

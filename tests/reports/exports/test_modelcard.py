@@ -33,18 +33,19 @@ def read(text):
 
 
 def test_emissions_are_grams():
-    doc = cluster_job()
+    doc = cluster_job(kind="fine-tuning")
     fields = read(block(doc))
     assert fields["emissions"] == pytest.approx(doc.total_g.value, rel=1e-5)
     # 1.5 kg: a figure in kilograms would be a thousandth of it.
     assert 1000 < fields["emissions"] < 2000
     assert set(fields) == HUB_KEYS
-    assert fields["training_type"] == "pre-training"
+    assert fields["training_type"] == "fine-tuning"
     assert fields["geographical_location"] == "DE"
     assert fields["hardware_used"] == "2 x NVIDIA H100 80GB HBM3"
 
 
 def test_keys_without_a_figure_are_left_out():
+    assert "training_type" not in read(block(cluster_job(kind="training")))
     fields = read(block(cluster_job(kind="inference", gpus=0)))
     assert "training_type" not in fields
     assert fields["hardware_used"] == "1 x CPU"

@@ -111,6 +111,27 @@ def test_figures_are_explained_and_compared_and_summed(light, with_key):
     assert out.splitlines()[-1].endswith("/months/2026-05")
 
 
+def test_reports_are_of_the_servers_job_and_what_reads_the_own_store_says_so(
+    light, with_key, tmp_path
+):
+    with_key()
+    code, out, err = gramwatt("report", "job", "main", "--format", "json,csv", "-o", str(tmp_path))
+    assert (code, err) == (0, "")
+    written = tmp_path / f"{FIRST}.json"
+    assert out.splitlines() == [str(written), str(tmp_path / f"{FIRST}.csv")]
+    document = json.loads(written.read_text())
+    assert document["total_g"] == json.loads(to_text(job_document(light, FIRST).document.total_g))
+    assert FIRST in gramwatt("report", "card", "main")[1]
+    assert "job own" in gramwatt("report", "card", "own", "--local")[1]
+    own = "gramwatt: read from this machine's own store, not from the server\n"
+    options = ("--format", "json", "-o", str(tmp_path))
+    for command in (["report", "month"], ["report", "year", "2026"]):
+        code, _, err = gramwatt(*command, *options)
+        assert (code, err.startswith(own)) == (0, True)
+    code, _, err = gramwatt("evidence", "export", "own", "-o", str(tmp_path / "own.zip"))
+    assert (code, err.startswith(own)) == (0, True)
+
+
 def test_what_changes_a_job_changes_the_servers(light, with_key):
     with_key("read")
     code, out, err = gramwatt("job", "main", "--set", "zone=DE")
