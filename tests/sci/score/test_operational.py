@@ -13,6 +13,7 @@ from gramwatt.sci.grid.intensity import IntensityTrack, split
 from gramwatt.sci.records.merge import MergedDevice
 from gramwatt.sci.records.records import UNREAD_W, DeviceRecord, IntervalRecord
 from gramwatt.sci.score.operational import join_sites
+from gramwatt.sci.score.timeseries import intensity_used
 from tests.journals import FakeGrid
 from tests.truth import coverage, draws
 
@@ -96,3 +97,14 @@ def test_each_kind_keeps_its_own_spread():
     ]
     assert 0.78 <= coverage(emitted.low, emitted.high, truths) <= 0.82
     assert emitted.kind == "estimated"
+
+
+def test_a_row_of_intensity_spans_the_points_with_energy_alone():
+    """Of four quarters of an hour the first is idle, and the job ends with the third."""
+    grid = track(900, 4)
+    used = device("a", [(900, 0.0), (900, 1e6), (900, 3e6)], ("measured",))
+    (row,) = intensity_used(join_sites([used], (grid, PUE)))
+    assert (row.start, row.end) == ("2026-05-01T22:15:00.000000Z", "2026-05-01T22:45:00.000000Z")
+    assert (row.points, row.energy_j) == (2, pytest.approx(4e6))
+    second, third = (grid[number].intensity.value for number in (1, 2))
+    assert row.g_per_kwh == pytest.approx((second + 3 * third) / 4)
