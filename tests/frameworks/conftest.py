@@ -27,8 +27,14 @@ def run(tmp_path: Path, root: Path) -> Run:
     def call(script: str, *command: str, **settings: str) -> list[dict[str, Any]]:
         path = tmp_path / "script.py"
         path.write_text(EPILOGUE + script, "utf-8")
+        # Zeus brings it along, and Ray cannot be imported beside it without AMD's driver.
+        (tmp_path / "amdsmi.py").write_text("raise ImportError")
         environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path / "gramwatt"), "GRAMWATT_ZONE": "FR"}
-        environ |= {"PYTHONPATH": str(root / "src"), "KERAS_BACKEND": "jax", "HF_HUB_OFFLINE": "1"}
+        environ |= {
+            "PYTHONPATH": f"{root / 'src'}{os.pathsep}{tmp_path}",
+            "KERAS_BACKEND": "jax",
+            "HF_HUB_OFFLINE": "1",
+        }
         environ |= {"WANDB_MODE": "offline", "YOLO_CONFIG_DIR": str(tmp_path), **settings}
         line = [*(command or (sys.executable, "-W", "ignore")), str(path)]
         done = subprocess.run(
