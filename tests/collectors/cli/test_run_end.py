@@ -19,9 +19,9 @@ from tests.patient import within_one_day
 from tests.service.processes import eventually
 
 RUN = [sys.executable, "-m", "gramwatt", "run"]
-CARBON = r"[\d. ]+ [mµu]?g CO2e \([\d. ]+ to [\d. ]+\)"
+CARBON = r"[\d. ]+ [mµun]?g CO2e \([\d. ]+ to [\d. ]+\)"
 LINE = re.compile(
-    rf"gramwatt: [\d.]+ Wh, {CARBON}; (?:estimated|half measured). More: `gramwatt job ([\w-]+)`"
+    rf"gramwatt: [\d.e-]+ Wh, {CARBON}; (?:estimated|half measured). More: `gramwatt job ([\w-]+)`"
 )
 
 
