@@ -256,8 +256,8 @@ def restricted(service: Service, jobs: int, times: int) -> Measured:
 def pages(service: Service, month_jobs: int, times: int) -> Measured:
     """Pages of the site, as `measured`; the first also while jobs of its month are scored.
 
-    The sums of a small month are made anew while its page waits; a large one says that they are not
-    of now.
+    The page of a small month waits for new sums. The page of a large month says that its sums are
+    stale.
     """
     ask = asker(service, "scale-pages")
 

@@ -262,7 +262,7 @@ class WindowRecorder:
         put: Callable[..., None],
         notify: Callable[[str, str], None],
     ) -> None:
-        """`counter` tells the processes of this run of the job from those of another."""
+        """`counter` names this run of the job: another run has processes of the same numbers."""
         self._units = units
         self._counter = counter
         self._put = put

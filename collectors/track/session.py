@@ -3,8 +3,8 @@ and its end; and the process's connection to the job's meter.
 
 All that runs inside the training process. Rules: standard library only, no thread, no signal
 handler, no output on stdout, nothing that blocks but `stop`. Nothing is raised unless `strict` asks
-for it: what goes wrong is reported once on stderr. All goes by files in memory (counts.py): whoever
-finds no meter starts one.
+for it: what goes wrong is reported once on stderr. Processes and meter share files in memory
+(counts.py). A process that sees no meter starts one.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class RateLimit:
 class Client:
     """This process's part in one job. Every method is safe after a fork and after the end.
 
-    `role` is COMMAND, TRACK or WORKER; `args` are the user's own settings, for a worker those of
-    the job. `folder` is the folder of a job that runs already; a worker has one.
+    `role` is COMMAND, TRACK or WORKER; `args` are the user's own settings; a worker has
+    the job's. `folder` is the folder of a job that runs already; a worker has one.
     """
 
     def __init__(

@@ -49,8 +49,7 @@ def regions(work: Work) -> list[Change]:
         (region, grid) for region, grid in grids if grid and grid.value < work.intensity.value
     ]
     cleaner.sort(key=lambda item: (item[1].value, item[0].id))
-    known = bool(offers)
-    return [_moved(work, region, grid, known) for region, grid in cleaner[:REGIONS_SHOWN]]
+    return [_moved(work, region, grid, bool(offers)) for region, grid in cleaner[:REGIONS_SHOWN]]
 
 
 def _offers(work: Work) -> frozenset[str]:

@@ -317,10 +317,9 @@ class Work:
         """
         if self.device is None or self.measured:
             return None
-        request, lacks = self.request, lacks_units(self.request, self.device.part)
-        if lacks and request.library in STRICT:
-            precision = (request.precision or "").upper()
-            return f"does not run: {request.framework} refuses {precision} on {self.label}"
+        if self._refused:
+            precision = (self.request.precision or "").upper()
+            return f"does not run: {self.request.framework} refuses {precision} on {self.label}"
         if not self.device.part.memory_gb:
             return None
         memory, peak = self.device.part.memory_gb, self.request.peak_memory_gb
@@ -336,13 +335,18 @@ class Work:
     @property
     def remedy(self) -> str | None:
         """Return the cheapest way to run on the present devices what they cannot run as it is."""
-        lacks = lacks_units(self.request, self.now.part)
-        if lacks and self.request.library in STRICT:
-            return lacks[2]
+        if self._refused:
+            return self._refused[2]
         smaller = smaller_need(self.request, self.now.part, self.count)
         return (
             f"{smaller[0]} on what you have ({smaller[2].total_gib:.1f} GiB)" if smaller else None
         )
+
+    @property
+    def _refused(self) -> tuple[str, str, str | None] | None:
+        """Return what the present device lacks, where the framework refuses to run without it."""
+        strict = self.request.library in STRICT
+        return lacks_units(self.request, self.now.part) if strict else None
 
     @cached_property
     def power_w(self) -> Quantity | None:

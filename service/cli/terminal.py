@@ -32,13 +32,10 @@ from gramwatt.sci.records.records import parse_time
 WINDOWS_SHOWN = 20
 
 
-def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
+def job_lines(document: JobDoc) -> list[str]:
     """Return one job as text: its carbon in a sentence, then figures, what the score stands on,
     windows and notices.
-
-    Lines longer than `width` (default: the terminal's) are wrapped.
     """
-    width = width or shutil.get_terminal_size().columns
     started = minute_text(document.started_at)
     rows = [
         ("Energy", _with_range(document.energy_kwh)),
@@ -63,7 +60,7 @@ def job_lines(document: JobDoc, width: int | None = None) -> list[str]:
     rows += _windows(document.windows)
     rows += [("Notice", f"{n.message} [{n.code}]") for n in document.notices]
     head = " ".join([*_warnings(document), _sentence(document)])
-    lines = [*wrap(plain(clean(head)), width), "", *_aligned(rows, width)]
+    lines = [*wrap(plain(clean(head)), _columns()), "", *_aligned(rows)]
     if document.zone is None:
         lines.append(f"Where did it run? gramwatt job {document.job_id} --set zone=DE")
     return lines
@@ -136,28 +133,27 @@ def model_lines(model: ModelDoc) -> list[str]:
     return _aligned(rows)
 
 
-def runs_lines(found: RunsComparisonDoc) -> list[str]:
+def runs_lines(comparison: RunsComparisonDoc) -> list[str]:
     """Runs of two sides: the verdict in words, each side, the ratio, and what moved."""
-    unit, per = found.unit, f"gCO2e/{found.unit}"
+    unit, per = comparison.unit, f"gCO2e/{comparison.unit}"
     rows = [
-        *_runs_rows("Before", found.before, unit),
-        *_runs_rows("After", found.after, unit),
-        ("Ratio", _with_range(found.ratio)),
-        *_by_hour(found),
+        *_runs_rows("Before", comparison.before, unit),
+        *_runs_rows("After", comparison.after, unit),
+        ("Ratio", _with_range(comparison.ratio)),
+        *_by_hour(comparison),
     ]
-    if found.repetition_ratio is not None:
-        rows.append(("  measurement", span_text(found.measurement_ratio) or "exact"))
-        rows.append(("  repetition", span_text(found.repetition_ratio) or "exact"))
-    rows.append(("Change", f"{found.change_g_per_unit:+.3g} {per}"))
-    effects = found.effects_g_per_unit
+    if comparison.repetition_ratio is not None:
+        rows.append(("  measurement", span_text(comparison.measurement_ratio) or "exact"))
+        rows.append(("  repetition", span_text(comparison.repetition_ratio) or "exact"))
+    rows.append(("Change", f"{comparison.change_g_per_unit:+.3g} {per}"))
+    effects = comparison.effects_g_per_unit
     rows += [(f"  by {term}", f"{effect:+.3g} {per}") for term, effect in effects.items() if effect]
-    width = shutil.get_terminal_size().columns
-    return [*wrap(clean(plain(found.text)), width), *_aligned(rows, width)]
+    return [*wrap(clean(plain(comparison.text)), _columns()), *_aligned(rows)]
 
 
-def _by_hour(found: ScoreChangeDoc) -> list[tuple[str, str]]:
+def _by_hour(comparison: ScoreChangeDoc) -> list[tuple[str, str]]:
     """Return what is known of the ratio of carbon, where it is less than that of the rest."""
-    by_hour = found.ratio_by_hour
+    by_hour = comparison.ratio_by_hour
     return [] if by_hour is None else [("  by hour", span_text(by_hour))]
 
 
@@ -170,23 +166,27 @@ def _runs_rows(name: str, side: RunsDoc, unit: str) -> list[tuple[str, str]]:
     return [(name, figure), ("", what)]
 
 
-def _aligned(rows: Sequence[tuple[str, str]], width: int | None = None) -> list[str]:
+def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     names = max(len(name) for name, _ in rows)
     lines = [plain(f"{name:<{names}}  {clean(value)}") for name, value in rows]
-    width = width or shutil.get_terminal_size().columns
-    whole = TextWrapper(
-        width, subsequent_indent=" " * (names + 2), break_long_words=False, break_on_hyphens=False
-    )
-    return [part for line in lines for part in whole.wrap(line)]
+    return _wrapped(lines, names + 2)
 
 
 def indented(text: str) -> list[str]:
     """Return a text in lines of the terminal, what is too long for one further in."""
-    width = shutil.get_terminal_size().columns
+    return _wrapped(text.split("\n"), 4)
+
+
+def _wrapped(lines: Sequence[str], indent: int) -> list[str]:
+    """Return lines as wide as the terminal, the rest of a longer one below it, so far in."""
     whole = TextWrapper(
-        width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        _columns(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
-    return [part for line in text.split("\n") for part in (whole.wrap(line) or [""])]
+    return [part for line in lines for part in (whole.wrap(line) or [""])]
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def _warnings(document: JobDoc) -> list[str]:

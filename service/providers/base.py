@@ -181,5 +181,10 @@ def readings(generation: Generation, basis: Basis) -> Iterator[Reading]:
         mix: dict[str, float] = defaultdict(float)
         for name, of in active.items():
             mix[generation.fuels[name]] += max(of[time], 0.0)
-        quality: Quality = "measured" if is_explained(mix) else "estimated"
-        yield Reading(time, mix_intensity(mix, basis), quality)
+        yield of_mix(time, mix, basis)
+
+
+def of_mix(time: datetime, mix: Mapping[str, float], basis: Basis) -> Reading:
+    """Return the intensity of a mix of fuels, measured where nearly all of it has a fuel's name."""
+    quality: Quality = "measured" if is_explained(mix) else "estimated"
+    return Reading(time, mix_intensity(mix, basis), quality)

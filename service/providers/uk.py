@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from gramwatt.sci.grid.fuels import IMPORTS, OTHER, is_explained, mix_intensity
-from gramwatt.sci.grid.intensity import Quality
+from gramwatt.sci.grid.fuels import IMPORTS, OTHER
 from gramwatt.service.config import Account
-from gramwatt.service.providers.base import Kind, Reading, Values, in_steps, moment, number
+from gramwatt.service.providers.base import Kind, Reading, Values, in_steps, moment, number, of_mix
 from gramwatt.service.providers.http import Http
 
 STEP_S = 1800
@@ -74,5 +73,4 @@ def _mix(answer: Any) -> Iterator[Reading]:
         mix = {part["fuel"]: number(part["perc"]) or 0.0 for part in row["generationmix"]}
         mix = {IMPORTS if fuel == "imports" else fuel: share for fuel, share in mix.items()}
         mix.setdefault(OTHER, 0.0)
-        quality: Quality = "measured" if is_explained(mix) else "estimated"
-        yield Reading(moment(row["from"]), mix_intensity(mix, "lifecycle"), quality)
+        yield of_mix(moment(row["from"]), mix, "lifecycle")
