@@ -95,8 +95,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text(text)
     (place / "bin").mkdir()
     programs = {name: "[ $# -gt 0 ]" for name in OUTSIDE}
-    programs |= {"python": f'exec {sys.executable} "$@"'}
-    programs |= {"gramwatt": f'exec {sys.executable} -m gramwatt "$@"'}
+    programs["gramwatt"] = f'exec {sys.executable} -m gramwatt "$@"'
     for name, text in programs.items():
         (place / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (place / "bin" / name).chmod(0o755)

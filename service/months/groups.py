@@ -8,6 +8,7 @@ the parts, and inputs are independent. Inputs that only one job has add up by th
 from __future__ import annotations
 
 import math
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -33,7 +34,7 @@ from gramwatt.service.months import statements
 from gramwatt.service.months.statements import ADDED, Select
 
 Cell = dict[str, Any]
-"""The jobs that have all traits alike, as `statements.CELLS` adds them up."""
+"""The jobs that have all traits alike: those traits, and how many jobs (`statements.CELLS`)."""
 Key = tuple[str, ...]
 EFFECT_TERMS = (*TERMS, "total_g")
 METHOD = ("engine_version", "catalog_version", "intensity_signal", "intensity_basis")
@@ -45,7 +46,7 @@ BLOCKS: dict[str, dict[str, str]] = {
 }
 """The columns of each block of data quality, with what their energy or carbon is known by."""
 ENERGY_KINDS: dict[str, Kind] = dict(zip(statements.ENERGY_BY_KIND, KINDS, strict=True))
-PORTION = 20_000
+PORTION = 8_000
 """Effects of inputs that are summed at once."""
 _NUMBERS = {name: number for number, name in enumerate(ADDED)}
 
@@ -81,16 +82,19 @@ class Methods:
 class Group:
     """A row of a table: sums over its cells, and what moves them.
 
-    `squares` has, by term of `EFFECT_TERMS`, the shift of its logarithm by certain changes, and the
-    squares of the changes below and above. A group that keeps them knows `effects` by input.
+    `methods` are those of the scores that know a term. `squares` has, by term of `EFFECT_TERMS`,
+    the shift of its logarithm by certain changes, and the squares of the changes below and above. A
+    group that keeps them knows `effects` by input.
     """
 
     def __init__(self, month: str, methods: Methods) -> None:
         self._month, self._methods = month, methods
         self.numbers: Sequence[float] = [0.0] * len(ADDED)
         self.cells: list[Cell] = []
+        self.methods: dict[str, list[int]] = {term: [] for term in TERMS}
         self.squares = np.zeros((len(EFFECT_TERMS), 3))
         self.effects: dict[str, dict[str, Effect]] = {term: {} for term in EFFECT_TERMS}
+        self._figures: dict[str, Quantity | None] = {}
 
     def __getitem__(self, name: str) -> float:
         """Return a sum over the cells, by its name in `statements.ADDED`."""
@@ -118,6 +122,11 @@ class Group:
 
     def figure(self, term: str) -> Quantity | None:
         """Return a term of `EFFECT_TERMS` over the jobs; None where none is known."""
+        if term not in self._figures:
+            self._figures[term] = self._figure(term)
+        return self._figures[term]
+
+    def _figure(self, term: str) -> Quantity | None:
         if term == "total_g":
             operational, embodied = self.figure("operational_g"), self.figure("embodied_g")
             if not (operational and embodied):
@@ -146,8 +155,7 @@ class Group:
         return figure.condensed(rest) if figure else None
 
     def _label(self, term: str) -> tuple[Kind, list[str]]:
-        name, known = term.partition("_")[0], f"{term}_known"
-        methods = {cell["method"] for cell in self.cells if cell[known]}
+        name, methods = term.partition("_")[0], self.methods[term]
         if name in ("operational", "embodied"):
             kind = self._methods.kind(methods, f"{name}_kind")
             return kind, self._methods.texts(methods, name)
@@ -192,8 +200,9 @@ class Groups:
         self._groups: dict[str, dict[Key, Group]] = defaultdict(dict)
         self._empty, self._all = Group(month, methods), list[Group]()
         self._keeping = set[int]()
+        self.cells, numbers = _cells(select)
         number: dict[tuple[str, Key], int] = {}
-        self.cells, places = _cells(select), list[list[int]]()
+        flat, sizes = array("q"), array("q")
         for cell in self.cells:
             rows = list(rows_of_cell(cell))
             for table, key in rows:
@@ -202,12 +211,16 @@ class Groups:
                     self._all.append(self._groups[table].setdefault(key, Group(month, methods)))
                     if table in keeps:
                         self._keeping.add(number[table, key])
-            places.append([number[row] for row in rows])
-            for place in places[-1]:
+                place = number[table, key]
                 self._all[place].cells.append(cell)
+                flat.append(place)
+            sizes.append(len(rows))
         if self.cells:
-            self._add(places)
-            self._move(select, places)
+            self._places = np.frombuffer(flat, dtype=np.int64)
+            self._sizes = np.frombuffer(sizes, dtype=np.int64)
+            self._starts = np.cumsum(self._sizes) - self._sizes
+            self._add(numbers)
+            self._move(select)
 
     def table(self, name: str) -> dict[Key, Group]:
         """Return the groups of a table in the order of their keys."""
@@ -217,34 +230,45 @@ class Groups:
         """Return a group; an empty one where no job is in it."""
         return self._groups[name].get(key, self._empty)
 
-    def _add(self, places: Sequence[Sequence[int]]) -> None:
+    def _add(self, numbers: Any) -> None:
         """Add up the numbers of the cells of each group."""
-        numbers = np.array([cell["numbers"] for cell in self.cells])
-        sums = np.zeros((len(self._all), len(ADDED)))
-        np.add.at(sums, _flat(places), np.repeat(numbers, [len(of) for of in places], axis=0))
+        of_cell = np.repeat(np.arange(len(self.cells)), self._sizes)
+        sums = _sums(self._places, (of[of_cell] for of in numbers.T), len(self._all))
         for group, of_group in zip(self._all, sums.tolist(), strict=True):
             group.numbers = of_group
-        columns = [_NUMBERS[term] for term in TERMS]
-        values = sums[:, columns]
+        values = sums[:, [_NUMBERS[term] for term in TERMS]]
         self._values = np.column_stack((values, values[:, 2] + values[:, 3]))
+        methods = list(dict.fromkeys(cell["method"] for cell in self.cells))
+        number = {method: n for n, method in enumerate(methods)}
+        pairs = self._places * len(methods)
+        pairs += np.array([number[cell["method"]] for cell in self.cells])[of_cell]
+        for term in TERMS:
+            is_known = numbers[of_cell, _NUMBERS[f"{term}_known"]] > 0
+            for pair in np.unique(pairs[is_known]).tolist():
+                place, method = divmod(pair, len(methods))
+                self._all[place].methods[term].append(methods[method])
 
-    def _move(self, select: Select, places: Sequence[Sequence[int]]) -> None:
+    def _move(self, select: Select) -> None:
         """Take in what each input changes, portion by portion in the order of inputs."""
-        place_of = {cell["traits"]: place for place, cell in enumerate(self.cells)}
+        cell_of = {cell["traits"]: place for place, cell in enumerate(self.cells)}
         squares = np.zeros((len(self._all), len(EFFECT_TERMS), 3))
         for rows in _portions(select(statements.EFFECTS)):
-            rows = [row for row in rows if row[1] in place_of]  # others are scored meanwhile
+            rows = [row for row in rows if row[1] in cell_of]  # others are scored meanwhile
             names = list(dict.fromkeys(row[0] for row in rows))
             number = {name: n for n, name in enumerate(names)}
-            of_rows = [places[place_of[row[1]]] for row in rows]
-            sizes = [len(of) for of in of_rows]
-            inputs = np.repeat([number[row[0]] for row in rows], sizes)
-            pairs, place = np.unique(inputs * len(self._all) + _flat(of_rows), return_inverse=True)
-            changes = np.zeros((len(pairs), 2 * len(TERMS)))
-            np.add.at(changes, place, np.repeat([row[2:] for row in rows], sizes, axis=0))
+            cells = np.array([cell_of[row[1]] for row in rows], dtype=np.int64)
+            inputs = np.array([number[row[0]] for row in rows], dtype=np.int64)
+            changes = np.array([row[2:] for row in rows], dtype=float).reshape(len(rows), -1)
+            # Each row counts in all groups of its cell: numbers of rows, and of groups.
+            sizes = self._sizes[cells]
+            of_row = np.repeat(np.arange(len(rows)), sizes)
+            first = np.repeat(self._starts[cells] - np.cumsum(sizes) + sizes, sizes)
+            groups = self._places[first + np.arange(len(first))]
+            pairs, place = np.unique(inputs[of_row] * len(self._all) + groups, return_inverse=True)
+            summed = _sums(place, (of[of_row] for of in changes.T), len(pairs))
             # The total is O and M, the last two of the terms.
-            changes = np.column_stack((changes, changes[:, 4:6] + changes[:, 6:8]))
-            self._take(names, pairs, changes.reshape(len(pairs), len(EFFECT_TERMS), 2), squares)
+            summed = np.column_stack((summed, summed[:, 4:6] + summed[:, 6:8]))
+            self._take(names, pairs, summed.reshape(len(pairs), len(EFFECT_TERMS), 2), squares)
         for group, of_group in zip(self._all, squares, strict=True):
             group.squares = of_group
 
@@ -265,14 +289,15 @@ class Groups:
                     kept[term][name] = low, high
         groups, low, high = groups[~keeps], effects[~keeps, :, 0], effects[~keeps, :, 1]
         certain = low == high
-        np.add.at(squares[:, :, 0], groups, np.where(certain, low, 0.0))
         below, above = np.minimum(low, high).clip(max=0.0), np.maximum(low, high).clip(min=0.0)
-        np.add.at(squares[:, :, 1], groups, np.where(certain, 0.0, below**2))
-        np.add.at(squares[:, :, 2], groups, np.where(certain, 0.0, above**2))
+        parts = np.where(certain, low, 0.0), *(np.where(certain, 0, x**2) for x in (below, above))
+        for place, part in enumerate(parts):
+            squares[:, :, place] += _sums(groups, part.T, len(squares))
 
 
-def _flat(places: Iterable[Iterable[int]]) -> Any:
-    return np.array([place for of_cell in places for place in of_cell], dtype=np.int64)
+def _sums(places: Any, columns: Iterable[Any], size: int) -> Any:
+    """Return the sums of each column's values that have the same place, a row a place."""
+    return np.column_stack([np.bincount(places, column, size) for column in columns])
 
 
 def _portions(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
@@ -287,11 +312,12 @@ def _portions(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
         yield portion
 
 
-def _cells(select: Select) -> list[Cell]:
-    """Return the jobs of a scope by all their traits."""
-    cells = []
-    for traits, *values in select(statements.CELLS):
-        texts, numbers = values[: len(TRAITS)], [float(v) for v in values[len(TRAITS) :]]
-        names = zip(TRAITS, texts, strict=True), zip(ADDED, numbers, strict=True)
-        cells.append({"traits": traits, "numbers": numbers, **dict(names[0]), **dict(names[1])})
-    return cells
+def _cells(select: Select) -> tuple[list[Cell], Any]:
+    """Return the jobs of a scope by all their traits, and an array of what is added over them."""
+    cells, numbers = list[Cell](), array("d")
+    counts = {name: 1 + len(TRAITS) + _NUMBERS[name] for name in ("jobs", "jobs_unknown")}
+    for row in select(statements.CELLS):
+        cell = dict(zip(("traits", *TRAITS), row, strict=False))
+        cells.append(cell | {name: int(row[place]) for name, place in counts.items()})
+        numbers.extend(map(float, row[1 + len(TRAITS) :]))
+    return cells, np.frombuffer(numbers, dtype=float).reshape(-1, len(ADDED))

@@ -322,7 +322,7 @@ class _Sums:
             regions: Counter[str] = Counter()
             for cell in group.cells:
                 if cell["region"]:
-                    regions[cell["region"]] += int(cell["jobs"])
+                    regions[cell["region"]] += cell["jobs"]
             rows.append(
                 WorkRow(
                     hardware=hardware,
@@ -509,7 +509,7 @@ class _Sums:
     def _counted(self, name: str) -> dict[str, int]:
         counts: Counter[str] = Counter()
         for cell in self._cells:
-            counts[cell[name]] += int(cell["jobs"])
+            counts[cell[name]] += cell["jobs"]
         return dict(sorted(counts.items()))
 
     def _notice_counts(self) -> dict[str, int]:
@@ -517,7 +517,7 @@ class _Sums:
         counts: Counter[str] = Counter()
         for cell in self._cells:
             for code in self._methods.texts([cell["method"]], "notice"):
-                counts[code] += int(cell["jobs"])
+                counts[code] += cell["jobs"]
         return dict(sorted(counts.items()))
 
     def _method(self) -> MonthMethodDoc | None:
@@ -531,7 +531,7 @@ class _Sums:
         energy, facility = whole.figure("energy_kwh"), whole.figure("facility_kwh")
         grams, pue, intensity = whole.figure("operational_g"), None, None
         if energy and facility and energy.low > 0:
-            known = {cell["method"] for cell in self._cells if cell["facility_kwh_known"]}
+            known = whole.methods["facility_kwh"]
             pue = facility.over(energy, "1").sourced(*methods.texts(known, "pue"))
             pue = pue.of_kind(methods.kind(known, "pue_kind"))
         if grams and facility and facility.low > 0:

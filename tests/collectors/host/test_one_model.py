@@ -35,20 +35,3 @@ def test_no_length_changes_the_power(seconds, monkeypatch):
         "gramwatt-cpu-model",
         "gramwatt-ram-model",
     ]
-
-
-@pytest.mark.parametrize(
-    ("first_line", "load"),
-    [
-        # proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are in user already
-        ("cpu  10 20 30 400 50 6 7 8 900 900", model.Load(81, 531)),
-        ("cpu  10 20 30 400 50", model.Load(60, 510)),
-        ("cpu  10 20 30 400", None),
-        ("cpu  ten", None),
-        (None, None),
-    ],
-)
-def test_load_is_the_time_that_is_neither_idle_nor_counted_twice(tmp_path, first_line, load):
-    if first_line is not None:
-        (tmp_path / "stat").write_text(f"{first_line}\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
-    assert model.read_load(tmp_path) == load

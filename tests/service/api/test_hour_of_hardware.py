@@ -1,27 +1,45 @@
 """M of one hour of a part: by its name, by an instance that holds it, and by a job's journal.
 
-The three know different things of the host, so they differ, but each value has to lie in the ranges
-of the others.
+The three are answered over HTTP. They know different things of the host, so they differ, but each
+value has to lie in the ranges of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
+from flask.testing import FlaskClient
 
-from gramwatt.sci.catalog.catalog import Hardware, Instance
-from gramwatt.sci.estimate.estimate import estimate
-from gramwatt.sci.estimate.request import EstimateRequest
-from tests.documents import CATALOG, scored
-from tests.journals import Writer
+from gramwatt.sci.catalog.catalog import Hardware, Instance, load_catalog
+from gramwatt.service.app import create_app
+from gramwatt.service.config import ServiceConfig, sqlite_url
+from gramwatt.service.container import Service
+from gramwatt.service.store.migrate import upgrade
+from tests.journals import Writer, body
+from tests.service.keyed import KeyedClient
 
+CATALOG = load_catalog()
 PARTS = CATALOG.all_hardware()
-GIB = 2.0**30
+GIB, NDJSON = 2.0**30, "application/x-ndjson"
 HOSTS = (("some CPU", 8, 32.0), ("some CPU", 32, 128.0), ("EPYC 7763", 128, 512.0))
 """Processor, threads and memory [GiB] as jobs see them, part by part in turn; None is asked of
 every part: no host meter ran."""
+JOBS = count()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+    """One app for all questions of this file."""
+    home = tmp_path_factory.mktemp("home")
+    made = Service.open(ServiceConfig(home=home, database_url=sqlite_url(home / "gramwatt.db")))
+    upgrade(made.store)
+    app = create_app(service=made)
+    app.test_client_class = KeyedClient
+    yield app.test_client()
+    made.store.close()
 
 
 class Span(NamedTuple):
@@ -38,17 +56,22 @@ class Span(NamedTuple):
         return Span(*(end * factor for end in self))
 
 
-def span(figure: Any) -> Span:
-    return Span(figure.value, figure.low, figure.high)
+def span(figure: dict[str, Any]) -> Span:
+    return Span(figure["value"], figure["low"], figure["high"])
 
 
-def estimated(**question: Any) -> Span:
-    return span(estimate(EstimateRequest(hours=1, zone="FR", **question), CATALOG).embodied_g)
+def asked(client: FlaskClient, **question: Any) -> Span:
+    answer = client.post("/v1/estimates", json={"hours": 1, "zone": "FR", **question})
+    assert answer.status_code == 200, answer.json
+    return span(answer.json["answers"][0]["embodied_g"])
 
 
-def by_journal(part: Hardware, seen: Any, devices: int = 1, share: float = 1.0) -> Span:
-    """An hour of so many devices of a part, scored."""
-    meter = Writer()
+def by_journal(
+    client: FlaskClient, part: Hardware, seen: Any, devices: int = 1, share: float = 1.0
+) -> Span:
+    """An hour of so many devices of a part, uploaded and scored."""
+    job = f"job-{next(JOBS)}"
+    meter = Writer(job=job)
     records: list[Any] = [meter.job(zone="FR", pue=1.0)]
     if seen:
         name, threads, memory_gib = seen
@@ -60,7 +83,12 @@ def by_journal(part: Hardware, seen: Any, devices: int = 1, share: float = 1.0) 
     for one in range(devices):
         records.append(meter.device(f"GPU-{one}", share=share, **about))
         records.append(meter.interval(0, 3600, 36_000, f"GPU-{one}"))
-    return span(scored([*records, meter.end(3600)]).embodied_g)
+    sent = client.post(
+        f"/v1/jobs/{job}/records", data=body([*records, meter.end(3600)]), content_type=NDJSON
+    )
+    assert sent.json["rejected"] == []
+    figure = client.get(f"/v1/jobs/{job}/report").json["embodied_g"]
+    return span(figure)
 
 
 def instances(part: Hardware) -> Iterator[tuple[Instance, int]]:
@@ -76,18 +104,20 @@ def agree(told: dict[str, Span]) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.id)
-def test_an_hour_of_a_part_is_one_figure_however_it_is_asked(part: Hardware) -> None:
+def test_an_hour_of_a_part_is_one_figure_however_it_is_asked(
+    client: FlaskClient, part: Hardware
+) -> None:
     boards = part.devices_per_board  # the driver lists all devices of a board
-    by_part = estimated(hardware=part.id, count=boards)
+    by_part = asked(client, hardware=part.id, count=boards)
     for seen in (None, HOSTS[PARTS.index(part) % len(HOSTS)]):
-        agree({"part": by_part, f"job on {seen}": by_journal(part, seen, boards)})
+        agree({"part": by_part, f"job on {seen}": by_journal(client, part, seen, boards)})
 
 
 @pytest.mark.parametrize(
     "part", [part for part in PARTS if any(instances(part))], ids=lambda part: part.id
 )
-def test_an_hour_of_an_instance_is_that_of_its_parts(part: Hardware) -> None:
-    one = estimated(hardware=part.id)
+def test_an_hour_of_an_instance_is_that_of_its_parts(client: FlaskClient, part: Hardware) -> None:
+    one = asked(client, hardware=part.id)
     for found, devices in instances(part):
         # A pod is many hosts, each with a journal of its own.
         if devices > 16:
@@ -98,13 +128,13 @@ def test_an_hour_of_an_instance_is_that_of_its_parts(part: Hardware) -> None:
         agree(
             {
                 "part": one.scaled(devices * found.share),
-                found.id: estimated(instance=found.id, **chosen),
-                f"job on {found.id}": by_journal(part, seen, devices, found.share),
+                found.id: asked(client, instance=found.id, **chosen),
+                f"job on {found.id}": by_journal(client, part, seen, devices, found.share),
             }
         )
 
 
-def test_an_hour_of_an_l4_by_hand() -> None:
+def test_an_hour_of_an_l4_by_hand(client: FlaskClient) -> None:
     """57.7 kg over 4 years of 8760 h, and its share of a host: 203, 719 / 24, and what is seen.
 
     g2-standard-96: 96 threads of an unknown CPU are one socket of 25 kg, 384 GiB are 537.6 kg,
@@ -112,10 +142,10 @@ def test_an_hour_of_an_l4_by_hand() -> None:
     threads sees a slice of a server: 25 kg, 22.4 kg of memory and a case, 204.1 kg.
     """
     l4 = CATALOG.hardware("nvidia-l4")
-    assert estimated(hardware="L4").value == pytest.approx((57.7 + 203) / 35.04)
-    instance = estimated(instance="gcp:g2-standard-4").value
+    assert asked(client, hardware="L4").value == pytest.approx((57.7 + 203) / 35.04)
+    instance = asked(client, instance="gcp:g2-standard-4").value
     assert instance == pytest.approx((57.7 + 719.3 / 24) / 35.04)
-    job = by_journal(l4, ("some CPU", 4, 16.0))
+    job = by_journal(client, l4, ("some CPU", 4, 16.0))
     assert job.value == pytest.approx((57.7 + 204.1) / 35.04, rel=1e-3)
-    whole = by_journal(l4, ("some CPU", 96, 384.0), devices=8)
+    whole = by_journal(client, l4, ("some CPU", 96, 384.0), devices=8)
     assert whole.value / 8 == pytest.approx((57.7 + 719.3 / 8) / 35.04)
