@@ -69,7 +69,6 @@ from gramwatt.sci.month.documents import (
 )
 from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow
 from gramwatt.sci.month.trail import FactorRow
-from gramwatt.sci.suggest.facts import label_of
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 
@@ -760,7 +759,7 @@ def work_text(row: AdviceRow | FollowedRow) -> str:
 
 def part_text(name: str) -> str:
     """Return parts, joined by " + ", as people write them; other names stay as they are."""
-    labels = {part.id: label_of(part) for part in load_catalog().all_hardware()}
+    labels = {part.id: part.label for part in load_catalog().all_hardware()}
     return " + ".join(labels.get(part, part) for part in name.split(" + "))
 
 

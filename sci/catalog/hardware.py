@@ -47,6 +47,10 @@ NOT_SHOWN = (
 """Fields that others of the document say for people."""
 
 
+UNSTATED = "not said"
+"""Maker of a device of the overlay that names none (`loader.py`)."""
+
+
 class HardwareRow(OwnRow, frozen=True, kw_only=True):
     """Accelerators, one line a part.
 
@@ -187,6 +191,12 @@ class Hardware(HardwareRow, frozen=True, kw_only=True, eq=False):
     embodied_includes_host: bool = False
     study: Study | None = None
     inputs: ModelInputs = AS_PUBLISHED
+
+    @property
+    def label(self) -> str:
+        """Return the name for people, with its maker where an overlay names one."""
+        named = self.vendor == UNSTATED or self.name.startswith(self.vendor)
+        return self.name if named else f"{self.vendor} {self.name}"
 
     @property
     def is_system(self) -> bool:

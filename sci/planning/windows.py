@@ -126,7 +126,7 @@ def best_window(
         np.concatenate([[0.0], profile.edges[-1:]]) if len(profile.power) == 1 else profile.edges
     )
     candidates = np.concatenate([[earliest, latest], *(grid.edges - edge for edge in edges)])
-    starts = np.unique(candidates[(candidates >= earliest) & (candidates <= max(latest, earliest))])
+    starts = _distinct(candidates[(candidates >= earliest) & (candidates <= max(latest, earliest))])
     waited = grid.integral(starts) - grid.integral(np.array([earliest]))
     costs = means(grid, profile, starts) + idle * waited / profile.hours
     # The first of equals: rounding is no reason to wait.
@@ -135,6 +135,11 @@ def best_window(
     if seed is None:
         return float(starts[equal[0]])
     return float(starts[equal[crc32(seed.encode()) % len(equal)]])
+
+
+def _distinct(values: Floats) -> Floats:
+    """Return the values in order, each once; np.unique would load numpy.ma for it."""
+    return np.array(sorted(set(values.tolist())))
 
 
 def best_slots(
@@ -148,7 +153,7 @@ def best_slots(
     if deadline - earliest < hours - TOLERANCE_H:
         raise ValueError(DOES_NOT_FIT)
     if overhead == NONE:
-        edges = np.unique(np.clip([*grid.edges, earliest, deadline], earliest, deadline))
+        edges = _distinct(np.clip([*grid.edges, earliest, deadline], earliest, deadline))
         values = np.diff(grid.integral(edges)) / np.diff(edges)
         taken = _cheapest(values, np.diff(edges), hours)
     else:

@@ -20,7 +20,7 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import HOURS_PER_YEAR
 from gramwatt.sci.score.location import DATA_CENTRE_PUE, in_data_centre
 from gramwatt.sci.suggest.evidence import log_of
-from gramwatt.sci.suggest.facts import devices_of, instances_of, label_of
+from gramwatt.sci.suggest.facts import devices_of, instances_of
 from gramwatt.sci.suggest.work import Device, Work
 
 HOST_ERROR = math.log(1.5) / QUANTILE_90
@@ -143,7 +143,7 @@ def break_even(
     if rented or request.ownership in ("owned", "rented") or hourly is None or energy.value >= 0:
         return None, None
     used = part.market in ("legacy", "out-of-production")
-    name = f"a {'used' if used else 'new'} {label_of(part)}"
+    name = f"a {'used' if used else 'new'} {part.label}"
     saving = energy.quantity("estimated", "energy ratio").complement("1")
     making = bought_g(work, target).scaled(devices)
     after_h = making.value / (hourly.value * saving.value)

@@ -197,7 +197,7 @@ def left_out(
         fix = _fitting(request, part, count, need)
     if word is None or reason is None:
         return None
-    return LeftOutDoc(part.id, label_of(part), word, reason, fix)
+    return LeftOutDoc(part.id, part.label, word, reason, fix)
 
 
 def _fitting(request: SuggestRequest, part: Hardware, count: float, need: Need) -> str | None:
@@ -208,16 +208,6 @@ def _fitting(request: SuggestRequest, part: Hardware, count: float, need: Need) 
     if need.each_gib is None and part.memory_gb:
         return f"{need.devices(part.memory_gb)} of them hold it"
     return None
-
-
-UNSTATED = "not said"
-"""Maker of a device of the overlay that names none (catalog/loader.py)."""
-
-
-def label_of(part: Hardware) -> str:
-    """Return a part's name for people, with its maker, where an overlay names it."""
-    named = part.vendor == UNSTATED or part.name.startswith(part.vendor)
-    return part.name if named else f"{part.vendor} {part.name}"
 
 
 def lacks_units(request: SuggestRequest, part: Hardware) -> tuple[str, str, str | None] | None:

@@ -41,7 +41,6 @@ from gramwatt.sci.suggest.facts import (
     devices_of,
     host_notes,
     instances_of,
-    label_of,
     left_out,
     porting,
     wider_units,
@@ -166,7 +165,7 @@ def _fitting(work: Work) -> tuple[list[tuple[Device, float]], list[LeftOutDoc]]:
         if device.part.id == present:
             if work.request.candidates is not None:
                 text = "it is the present device, with which the others are compared"
-                out.append(LeftOutDoc(present, label_of(device.part), "as now", text))
+                out.append(LeftOutDoc(present, device.part.label, "as now", text))
             continue
         count = _count(work, device)
         reason = left_out(work.request, device.part, count, work.need, _offered(work, device))
@@ -334,7 +333,7 @@ def _estimate(work: Work, row: Change) -> EstimateDoc | None:
 
 def _incomparable(device: Device) -> LeftOutDoc:
     text = "its peak rate, memory bandwidth or rated power is not published"
-    return LeftOutDoc(device.part.id, label_of(device.part), "no data sheet", text)
+    return LeftOutDoc(device.part.id, device.part.label, "no data sheet", text)
 
 
 def _variants(work: Work, device: Device, count: float) -> list[Change]:
@@ -410,7 +409,7 @@ def _row(work: Work, device: Device, count: float, *, in_turn: bool = False) -> 
     if not waits:
         time, board = _linked(work, device, count, time, board, reasons)
     if board is None:
-        reasons.append(f"no published power of {label_of(device.part)} under load was found")
+        reasons.append(f"no published power of {device.part.label} under load was found")
     row = _priced(work, device, count, compared, time, board, reasons)
     if work.classified.name is None and row.probability is not None:
         row = replace(row, odds=min(row.probability, GUESSED_MOST))
@@ -438,7 +437,7 @@ def _priced(
         carbon = carbon_ratio(work, time, energy, devices=ratio, target=device, paid=paid)
         hours, buy = break_even(work, device, energy, ratio)
     reasons += _notes(work, device, count)
-    label, action, rented = f"{count:g} x {label_of(part)}", _action(work, device, count), None
+    label, action, rented = f"{count:g} x {part.label}", _action(work, device, count), None
     if action == "instance":
         rented, note = _instance(work, device, count)
         label = f"{label} ({rented})" if rented else label

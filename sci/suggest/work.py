@@ -27,7 +27,6 @@ from gramwatt.sci.suggest.evidence import OwnRow, PresentRun, recognised
 from gramwatt.sci.suggest.facts import (
     Need,
     estimated_need,
-    label_of,
     lacks_units,
     memory_need,
     offered_parts,
@@ -230,7 +229,7 @@ class Work:
     @property
     def label(self) -> str:
         """Return the present devices for people."""
-        return f"{self.count:g} x {label_of(self.now.part)}"
+        return f"{self.count:g} x {self.now.part.label}"
 
     def on(self, device: Device, count: float) -> Work:
         """Return the same work as if it ran on other devices there, unmeasured."""

@@ -24,7 +24,7 @@ from gramwatt.sci.grid.plausible import LARGEST, remark, wrong_unit
 from gramwatt.service.common.requests import TableError, open_table
 from gramwatt.service.config import PROVIDERS
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.points import SeriesName, keep
+from gramwatt.service.intensity.points import IMPORTED, SeriesName, keep
 from gramwatt.service.intensity.publishers import (
     FORMATS,
     Format,
@@ -44,7 +44,6 @@ from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.intensity import IntensityFile
 
 COLUMNS = ["start_utc", "g_per_kwh"]
-IMPORTED = "imported"
 YEARS = range(2000, 2200)
 
 

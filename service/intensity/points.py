@@ -26,6 +26,8 @@ from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.intensity import IntensityArrival, IntensityDay, IntensitySeries
 
 DAY_S = 86_400
+IMPORTED = "imported"
+"""The provider of what people import."""
 QUALITIES: Sequence[Quality] = ("profile", "forecast", "estimated", "hourly", "measured")
 """Of stored points, worst first."""
 FINAL: Collection[Quality] = ("hourly", "measured")

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 import sqlalchemy as sa
 
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.units import h_from_s
 from gramwatt.sci.month.repeated import RunsComparisonDoc, compare_runs
-from gramwatt.sci.planning.plan import PlanDoc
-from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.records.records import parse_time
 from gramwatt.sci.score.version import VERSIONS
-from gramwatt.sci.suggest.documents import SuggestDoc
 from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
 from gramwatt.service.container import Service
-from gramwatt.service.intensity import plans
 from gramwatt.service.jobs.documents import find_job, job_document
 from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.suggest import answer_for_document
+
+if TYPE_CHECKING:
+    from gramwatt.sci.planning.plan import PlanDoc
+    from gramwatt.sci.planning.plan_request import PlanRequest
+    from gramwatt.sci.suggest.documents import SuggestDoc
 
 HISTORY = 20
 """How many earlier runs are asked how far runs lie apart."""
@@ -91,11 +91,15 @@ PARTS = 48
 
 def suggest_for(service: Service, job_id: str) -> SuggestDoc:
     """Return suggestions for a job by its newest document; raises UnknownJobError, ScoreError."""
+    from gramwatt.service.suggest import answer_for_document  # comparing starts without it
+
     return answer_for_document(service, job_document(service, job_id).document)
 
 
 def plan(service: Service, request: PlanRequest) -> PlanDoc:
     """Answer a request; raises LookupFailed for an unknown zone, ScoreError for what cannot be."""
+    from gramwatt.service.intensity import plans  # loads numpy
+
     return plans.plan(service, _like(service, request))
 
 
@@ -138,6 +142,8 @@ def _run(document: JobDoc) -> tuple[float, tuple[float, ...]]:
             used_j.append(used_j[-1])
         edges_s.append(edges_s[-1] + (end - start).total_seconds())
         used_j.append(used_j[-1] + joules)
+    import numpy as np
+
     at_s = np.linspace(0.0, edges_s[-1], PARTS + 1)
     power_w = np.diff(np.interp(at_s, edges_s, used_j)) / np.diff(at_s)
     return h_from_s(edges_s[-1]), tuple(power_w.tolist())

@@ -21,9 +21,8 @@ from gramwatt.sci.month.month import months_of
 from gramwatt.sci.month.trail import FactorFileDoc, FactorRow
 from gramwatt.sci.suggest.jobs import JOBS_EXAMINED, examined, for_month, grouped
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.csv_import import IMPORTED
 from gramwatt.service.intensity.lookup import source_text
-from gramwatt.service.intensity.points import SeriesName
+from gramwatt.service.intensity.points import IMPORTED, SeriesName
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import LARGEST, month_scope, selecting
 from gramwatt.service.providers.base import SCORED

@@ -11,11 +11,10 @@ from itertools import chain
 from typing import Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from gramwatt.service.months.statements import Execute
-from gramwatt.service.store.columns import upsert
+from gramwatt.service.store.columns import insert_of, upsert
 from gramwatt.service.store.models import Job
 from gramwatt.service.store.months import (
     ALL,
@@ -130,8 +129,7 @@ def _count(session: Session, touched: set[tuple[str, str]]) -> None:
     if not touched:
         return
     connection = session.connection()
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(MonthSum).values(changes=1)
+    statement = insert_of(connection.dialect.name)(MonthSum).values(changes=1)
     again = statement.on_conflict_do_update(
         index_elements=("month", "project"), set_={"changes": MonthSum.changes + 1}
     )

@@ -5,8 +5,6 @@ Keys and cookies are random 256-bit texts, of which only the SHA-256 digest is s
 be guessed from it, so no slow password hash is needed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

@@ -52,10 +52,6 @@ class _OverTime(msgspec.Struct):
     intensity: list[IntensityUsedDoc]
 
 
-_job, _over_time = msgspec.json.Decoder(JobDoc), msgspec.json.Decoder(_OverTime)
-_head, _month = msgspec.json.Decoder(JobHead), msgspec.json.Decoder(MonthDoc)
-
-
 def to_text(document: object) -> str:
     """Return the document as compact JSON."""
     return msgspec.json.encode(document).decode()
@@ -70,15 +66,15 @@ def split_job(document: JobDoc) -> tuple[str, str]:
 
 def read_job(text: str, series: str | None = None) -> JobDoc:
     """Return the job document of two texts; empty over time without the second."""
-    document = _job.decode(text)
+    document = msgspec.json.decode(text, type=JobDoc)
     if series is None:
         return document
-    return replace(document, **asdict(_over_time.decode(series)))
+    return replace(document, **asdict(msgspec.json.decode(series, type=_OverTime)))
 
 
 def as_stored(document: JobDoc) -> JobDoc:
     """Return a document as it is once it was stored."""
-    return _job.decode(msgspec.json.encode(document))
+    return msgspec.json.decode(msgspec.json.encode(document), type=JobDoc)
 
 
 def head_text(document: JobDoc) -> str:
@@ -92,12 +88,12 @@ def head_text(document: JobDoc) -> str:
 
 def read_head(text: str) -> JobHead:
     """Return the head of a job as lists show it."""
-    return _head.decode(text)
+    return msgspec.json.decode(text, type=JobHead)
 
 
 def read_month(text: str) -> MonthDoc:
     """Return the document of a month."""
-    return _month.decode(text)
+    return msgspec.json.decode(text, type=MonthDoc)
 
 
 def upsert(
@@ -134,7 +130,7 @@ def _statement(
     """Return the statement of an upsert, and the columns of the table's key."""
     table: Any = sa.inspect(model).local_table
     keys = frozenset(column.name for column in table.primary_key)
-    statement = _insert(dialect)(table)
+    statement = insert_of(dialect)(table)
     if not newer and not replace:
         return statement.on_conflict_do_nothing(), keys
     newest = None
@@ -145,8 +141,9 @@ def _statement(
     return statement.on_conflict_do_update(index_elements=keys, set_=values, where=newest), keys
 
 
-def _insert(dialect: str) -> Callable[..., Any]:
-    # A command that only reads starts without the dialect of the other database.
+def insert_of(dialect: str) -> Callable[..., Any]:
+    """Return the insert of a dialect, which can say what happens where the key exists."""
+    # A command starts without the dialect of the other database.
     if dialect == "postgresql":
         from sqlalchemy.dialects import postgresql
 

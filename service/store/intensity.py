@@ -1,7 +1,5 @@
 """The tables of grid intensity over time: series, their days, and what was asked and arrived."""
 
-from __future__ import annotations
-
 from sqlalchemy import ForeignKey, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 

@@ -6,8 +6,6 @@ an interval gives way only to a later line of the same identity, a score to noth
 deletion of a whole job removes them.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from sqlalchemy import (

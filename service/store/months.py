@@ -1,7 +1,5 @@
 """The tables of months, as `sci/month/columns.py` describes them, and the sums that are kept."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, cast

@@ -14,8 +14,8 @@ from gramwatt.collectors.track.messages import SPELT
 
 STAYS = frozenset({"serve", "top"})
 """Commands that last: they collect garbage as often as any program."""
-GARBAGE = 50_000
-"""Objects made before the others look for garbage, which is a sixth of what a short one costs."""
+GARBAGE = 250_000
+"""Objects made before the others look for garbage, which is a tenth of what a short one costs."""
 UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EPIPE})
 """Why an output cannot be written; EPIPE, that nobody reads on, needs no words."""
 
@@ -34,6 +34,7 @@ def main() -> None:
             _run()
         finally:
             sys.stdout.flush()
+            gc.freeze()  # Python looks for garbage once more as it ends
     except OSError as error:
         if error.filename is not None or error.errno not in UNWRITTEN:
             raise
