@@ -179,8 +179,9 @@ class CrossCheck:
         """
         base_ns, base_mj = self._base_ns, self._base_mj
         self._base_ns, self._base_mj = time_ns, counter_mj
-        between_w, self._between_w = self._between_w, []
-        waiting_w = self._waiting_w
+        between_w, waiting_w = self._between_w, self._waiting_w
+        if between_w:
+            self._between_w = []
         if waiting_w:
             self._waiting_w = []
         if mean_mw is not None:
@@ -195,7 +196,7 @@ class CrossCheck:
             if mean_mw is None:
                 return
             means_w = [*between_w, w_from_mw(mean_mw)]
-            self._mean_j += math.fsum(means_w) * span_s / seconds
+            self._mean_j += sum(means_w) * span_s / seconds
             self._top_w = max(self._top_w, *means_w)
         self._counter_j += j_from_mj(counter_mj - base_mj)
         self._span_s += span_s
@@ -321,6 +322,8 @@ class EnergyMeter:
         self._dense_power = dense_power
         self._read_limit = read_limit
         self._limit_before_w: float | None = None
+        self._bound_w = SANITY_W
+        """Power above which a reading is a glitch, by the limit now or before [W]."""
         self._highest_w = 0.0
         """The highest power ever seen [W]."""
         self._last_suspended_ns = 0
@@ -360,7 +363,7 @@ class EnergyMeter:
         """
         limit_w = self._read_limit()
         if limit_w and limit_w != self.limit_w:
-            self._limit_before_w, self.limit_w = self.limit_w, limit_w
+            self._set_limits(limit_w, self.limit_w)
 
     def plausible_mw(self, power_mw: float | None) -> float | None:
         """Return power of a moment [mW]; None for what no powered board can draw."""
@@ -388,7 +391,7 @@ class EnergyMeter:
             power_w = w_from_mw(power_mw)
             counted_w = j_from_mj(counter_mj - base.counter_mj) / span_s
             if abs(power_w - counted_w) <= AGREE_FRACTION * power_w and power_w < SANITY_W:
-                self._limit_before_w = power_w
+                self._set_limits(self.limit_w, power_w)
                 return reading
             self._report("impossible")
         return reading._replace(power_mw=None, mean_mw=None)
@@ -398,9 +401,11 @@ class EnergyMeter:
             return None
         if power_mw < LEAST_MW:
             return "nothing"
-        if w_from_mw(power_mw) > self._bound_w():
-            self.look_at_limit()
-        return "impossible" if w_from_mw(power_mw) > self._bound_w() else None
+        power_w = w_from_mw(power_mw)
+        if power_w <= self._bound_w:
+            return None
+        self.look_at_limit()
+        return "impossible" if power_w > self._bound_w else None
 
     def forget_counter(self) -> None:
         """Use power from here on."""
@@ -419,7 +424,8 @@ class EnergyMeter:
             return
         self._mark_ns, self._mark_w = state["mark"]
         self.power_w, self.period_s = state["power_w"], state["period_s"]
-        self.limit_w, self._highest_w = state["limit_w"], state["highest_w"]
+        self._set_limits(state["limit_w"], None)
+        self._highest_w = state["highest_w"]
         self._last_ns, self._last_w = time_ns, self.power_w
         self._last_suspended_ns = state["suspended_ns"]
         self._trusted = None if counter_mj is None else Point(time_ns, counter_mj)
@@ -579,7 +585,7 @@ class EnergyMeter:
         slept_ns = self._slept_ns + suspended_between(self._last_suspended_ns, self.suspended_ns)
         if step_j < 0:
             return "reset"
-        if step_j > self._bound_w() * (span_s + SPIKE_SLACK_S):
+        if step_j > self._bound_w * (span_s + SPIKE_SLACK_S):
             return "spike"
         if step_j == 0:
             awake_s = span_s - slept_ns / NS_PER_S
@@ -641,10 +647,9 @@ class EnergyMeter:
         """Return the energy of a span at the last known power [J]."""
         return None if self.power_w is None else self.power_w * span_ns / NS_PER_S
 
-    def _bound_w(self) -> float:
-        """Return the power above which a reading is a glitch [W], by the limit now or before."""
-        limit_w = max(self.limit_w or 0.0, self._limit_before_w or 0.0)
-        return SPIKE_FACTOR * limit_w or SANITY_W
+    def _set_limits(self, limit_w: float | None, before_w: float | None) -> None:
+        self.limit_w, self._limit_before_w = limit_w, before_w
+        self._bound_w = SPIKE_FACTOR * max(limit_w or 0.0, before_w or 0.0) or SANITY_W
 
     def _most_w(self) -> float:
         """Return the most that the device can draw while nobody reads it [W]."""

@@ -652,7 +652,7 @@ class Sampler:
             "units": 1.0,
             "units_total": float(boards),
             "includes_host": board.includes_host,
-            "update_period_s": meter.period_s,
+            "update_period_s": None,
             "released": False,
         }
         self._complete(device, fields)
@@ -688,17 +688,17 @@ class Sampler:
 
     def _complete(self, device: Device, fields: dict[str, Any]) -> bool:
         """Add to a device's record what its readings tell; return whether that changed it."""
-        if not device.answered:
-            return False
-        before = dict(fields)
-        if fields["kind"] == "estimated":
+        meter, changed = device.meter, False
+        if device.answered and fields["kind"] == "estimated":
             derived = self._port.sampled_kind == "derived"
-            kind = "measured" if device.meter.has_counter else self._port.sampled_kind
-            fields["kind"] = "attributed" if device.meter.share < 1 and not derived else kind
-            fields["power_limit_w"] = device.meter.limit_w
-        if device.meter.period_s and self.driver is not None:
-            fields["update_period_s"] = round(device.meter.period_s, 6)
-        return fields != before
+            kind = "measured" if meter.has_counter else self._port.sampled_kind
+            fields["kind"] = "attributed" if meter.share < 1 and not derived else kind
+            fields["power_limit_w"] = meter.limit_w
+            changed = True
+        if meter.period_s and not fields["update_period_s"] and self.driver is not None:
+            fields["update_period_s"] = round(meter.period_s, 6)
+            changed = True
+        return changed
 
     def _put_changes(self) -> None:
         """Write the records of devices again that have answered, or shown their counter's period,

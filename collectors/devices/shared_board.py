@@ -74,6 +74,9 @@ class DeviceLocks:
         self.failure = ""
         """Why other jobs cannot be seen from here; empty where they can."""
         self._held: dict[Path, int] = {}
+        self._own = {self._job, self.part}
+        self._places: dict[str, str] = {}
+        """The folder of each device's lock files."""
 
     def acquire(self, device_id: str, *, by_node: bool = False) -> None:
         """Lock the device's file of this job, or `by_node` of this job on this node.
@@ -90,6 +93,7 @@ class DeviceLocks:
                 )
                 continue
             self._folder, self.failure = folder, ""
+            self._places.clear()
             return
 
     def _hold(self, path: Path) -> None:
@@ -109,20 +113,23 @@ class DeviceLocks:
 
         The files of dead jobs are removed.
         """
-        folder, living = self._folder / safe_id(device_id), set[str]()
+        folder = self._places.get(device_id)
+        if folder is None:
+            folder = self._places[device_id] = f"{self._folder}/{safe_id(device_id)}"
         try:
-            names = set(os.listdir(folder)) - {self._job, self.part}
+            names = set(os.listdir(folder)) - self._own
         except OSError:
-            return living
-        for name in names:
+            return set()
+        living = set[str]()
+        for path in (Path(folder, name) for name in names):
             try:
-                lock = spool.acquire(folder / name)
+                lock = spool.acquire(path)
             except OSError:
                 continue
             if lock is None:
-                living.add(name)
+                living.add(path.name)
             else:
-                (folder / name).unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
                 os.close(lock)
         return living
 

@@ -124,6 +124,7 @@ class HostComponent:
 
     def settle(self, now_ns: int) -> None:
         """Record what is known up to now [ns], and the load meanwhile."""
+        self.model.look()
         self.model.observe(self.ledger)
         self._record(now_ns, now_ns)
 
@@ -131,11 +132,13 @@ class HostComponent:
         """End the open interval at a window's boundary [ns], or now, where the source allows it."""
         until_ns = self.source.cut_ns(mark_ns, now_ns)
         if until_ns is not None:
+            self.model.look()
             self._record(now_ns, until_ns, last=True)
             self.ledger.close()
 
     def stop(self, now_ns: int, until_ns: int) -> None:
         """Record everything up to `until_ns` [ns]: what its counter has not told is estimated."""
+        self.model.look()
         self._record(now_ns, until_ns, last=True)
         self._fraction = self._job_share.of(self.model, self._since) or self._fraction
         self._estimate(until_ns, self._counted_w, self._awake)

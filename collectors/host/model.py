@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.settings.files import text_of
+from gramwatt.collectors.settings.proc import page_of
 from gramwatt.collectors.spool.intervals import Ledger
 from gramwatt.sci.catalog.hardware import Cpu
 from gramwatt.sci.catalog.names import Names, cpu_name
@@ -90,8 +91,8 @@ class Load(NamedTuple):
 def read_load(proc: Path = Path("/proc")) -> Load | None:
     """Return the first line of /proc/stat; None where there is none."""
     try:
-        with (proc / "stat").open("rb") as stream:
-            ticks = [int(part) for part in stream.readline().split()[1:9]]
+        line = page_of(f"{proc}/stat").partition(b"\n")[0]
+        ticks = [int(part) for part in line.split()[1:9]]
     except (OSError, ValueError):
         return None
     if len(ticks) < 5:
@@ -126,8 +127,7 @@ def mean_load(before: Load | None, after: Load | None) -> float | None:
 def memory_used_b() -> float | None:
     """Return the host's memory in use [B]: total less available; None without /proc/meminfo."""
     try:
-        with Path("/proc/meminfo").open("rb") as stream:
-            values = dict(line.split()[:2] for line in stream)
+        values = dict(line.split()[:2] for line in page_of("/proc/meminfo").splitlines())
         return (int(values[b"MemTotal:"]) - int(values[b"MemAvailable:"])) * 1024.0
     except (OSError, KeyError, ValueError):
         return None
@@ -162,8 +162,11 @@ class ModelSource(HostSource):
         """Return the mean power of the whole component since `restart` [W]; None if not known."""
         raise NotImplementedError
 
+    def look(self) -> None:
+        """Read how the component is used now."""
+
     def restart(self) -> None:
-        """Begin the next span here."""
+        """Begin the next span at the last look."""
 
     def observe(self, ledger: Ledger) -> None:
         """Note in the open interval how the component is used."""
@@ -186,13 +189,13 @@ class CpuModel(ModelSource):
         self._machine = machine
         self.power = power_of(machine)
         self.meter = self.power.meter if self.power else CPU_MODEL
-        self._since = self._observed = self._load()
+        self._since = self._observed = self._now = self._load()
         self.least_load = 0.0
         """What the job has used since `restart`: the kernel counts the load in ticks."""
 
     def load(self) -> float | None:
-        """Return the mean load since `restart` (0 to 1); None where it is not known."""
-        load = mean_load(self._since, self._load())
+        """Return the mean load from `restart` to the last look (0 to 1); None if not known."""
+        load = mean_load(self._since, self._now)
         return None if load is None else min(1.0, max(load, self.least_load))
 
     def power_w(self) -> float | None:
@@ -200,13 +203,17 @@ class CpuModel(ModelSource):
         load = self.load()
         return None if load is None or self.power is None else self.power.at(load)
 
+    def look(self) -> None:
+        """Read the processor time that was used up to now."""
+        self._now = self._load()
+
     def restart(self) -> None:
-        """Begin the next span here."""
-        self._since, self.least_load = self._load(), 0.0
+        """Begin the next span at the last look."""
+        self._since, self.least_load = self._now, 0.0
 
     def observe(self, ledger: Ledger) -> None:
         """Note the mean load since the last observation."""
-        before, self._observed = self._observed, self._load()
+        before, self._observed = self._observed, self._now
         load = mean_load(before, self._observed) if before else None
         ledger.observe(None if load is None else round(load, 4), None)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +23,13 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import CpuModel, RamModel
 from gramwatt.collectors.settings.clock import NS_PER_S, Timeline
 from gramwatt.collectors.settings.launches import REPORTER, has_id
-from gramwatt.collectors.settings.proc import environ_of, system_text
+from gramwatt.collectors.settings.proc import environ_of, page_of, system_text
 
 PROC = Path("/proc")
 ALONE = 1 - 1e-6
-PAGE_B = 4096
-"""More than a `stat` or `statm` of /proc has."""
+STRANGERS_S = 60.0
+"""How long other processes than the job's are not read again [s]: none of them becomes the job's,
+but a process of the job may begin with the number of one that has ended."""
 
 
 class Fraction(NamedTuple):
@@ -54,38 +55,28 @@ class Process(NamedTuple):
 
 
 Table = Mapping[int, Process]
-Reader = Callable[[], Table]
+Reader = Callable[[Collection[int]], Table]
 
 
-def read_processes(proc: Path = PROC) -> Table:
-    """Return all processes that can be seen here, zombies included."""
+def read_processes(strangers: Collection[int] = (), proc: Path = PROC) -> Table:
+    """Return all processes that can be seen here but `strangers`, zombies included."""
     per_s = os.sysconf("SC_CLK_TCK")
     table: dict[int, Process] = {}
     try:
-        names = [name for name in os.listdir(proc) if name.isdecimal()]
+        pids = [int(name) for name in os.listdir(proc) if name.isdecimal()]
     except OSError:
         return table
-    for name in names:
+    for pid in pids:
+        if pid in strangers:
+            continue
         try:
-            text = _read(f"{proc}/{name}/stat")
+            text = page_of(f"{proc}/{pid}/stat")
             cells = text[text.rindex(b")") + 2 :].split(None, 20)
             busy = sum(map(int, cells[11:15]))
-            table[int(name)] = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s)
+            table[pid] = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s)
         except (OSError, ValueError, IndexError):
             continue  # it has just ended
     return table
-
-
-def _read(path: str) -> bytes:
-    """Return a short file of /proc; there are as many as processes, so in as few calls as can be.
-
-    Raises OSError.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, PAGE_B)
-    finally:
-        os.close(descriptor)
 
 
 def used_b(pids: Iterable[int], proc: Path = PROC) -> float | None:
@@ -98,7 +89,7 @@ def used_b(pids: Iterable[int], proc: Path = PROC) -> float | None:
     page_b = os.sysconf("SC_PAGE_SIZE")
     for pid in pids:
         try:
-            resident, shared = map(int, _read(f"{proc}/{pid}/statm").split()[1:3])
+            resident, shared = map(int, page_of(f"{proc}/{pid}/statm").split()[1:3])
         except (OSError, ValueError):
             continue
         own_b.append((resident - shared) * page_b)
@@ -218,13 +209,19 @@ class Share:
         timeline: Timeline,
     ) -> None:
         """`other_jobs` counts those that are measured on the same threads, `read` returns the
-        processes that can be seen.
+        processes that can be seen but those that it is given.
         """
         self._machine, self._own, self._read = machine, own, read
         self._other_jobs, self._timeline = other_jobs, timeline
         self._strays = Strays(own.job_id)
         self._time = JobTime(0.0)
         self._memory_b: float | None = 0.0
+        self._strangers: set[int] = set()
+        """Processes that are not the job's, as of the last look at all."""
+        self._strangers_of: set[int] = set()
+        """The job's clients then."""
+        self._all_at_s = 0.0
+        """When all are looked at again [s]."""
         self.other_jobs = 0
         """How many other jobs ran there at the last look."""
         self.start = self.now = Look(0.0)
@@ -249,17 +246,22 @@ class Share:
         """Take in what the job's processes have used up to now. At the `last` look they may have
         ended: until then they had the memory of the look before, or more.
         """
-        table = self._read()
+        at_s = self._timeline.clock.mono_ns() / NS_PER_S
+        if last or at_s >= self._all_at_s or self._own.pids != self._strangers_of:
+            self._strangers, self._strangers_of = set(), set(self._own.pids)
+            self._all_at_s = at_s + STRANGERS_S
+        table = self._read(self._strangers)
         if table:
             strays, before = self._strays.find(table, self._time.began_s), replace(self._time)
             if not self._time.look(table, self._own, strays):
                 # A child may have been waited for while the table was read.
                 self._time = before
-                self._time.look(self._read(), self._own, strays)
+                self._time.look(self._read(self._strangers), self._own, strays)
+            members = set(map(int, self._time.members))
+            self._strangers.update(pid for pid in table if pid not in members)
         others, memory_b = self._other_jobs(), used_b(map(int, self._time.members))
         if last:
             memory_b = max(memory_b or 0.0, self._memory_b or 0.0) or None
-        at_s = self._timeline.clock.mono_ns() / NS_PER_S
         span_s = max(0.0, at_s - self.now.at_s)
         jobs = 1 + (self.other_jobs + others) / 2  # one that came or went did so half-way
         memory_bs = None if memory_b is None else (self.now.memory_bs or 0.0) + memory_b * span_s

@@ -69,6 +69,8 @@ RETRY_EVERY_NS = NS_PER_S
 LOOK_EVERY_NS, LOOK_EARLY_NS = NS_PER_S * 3 // 2, NS_PER_S * 6 // 10
 """How often the job's processes are looked at [ns], and how much earlier with a reading: so that
 with one each second every reading has its look, wherever in the second the last look was."""
+WATCHED_LOOK_NS = 10 * NS_PER_S
+"""The same where the end of each process wakes the meter, as each of their lines does."""
 SIZE_EVERY_NS = 600 * NS_PER_S
 PENDING_MAX = 256
 """Lines that wait for a disk that does not take them before further ones are made coarser."""
@@ -126,6 +128,8 @@ class JobMeter:
         self.job_id = identity.safe_id(str(first["job_id"]))
         self.node = identity.node_id(config.allow_host_names)
         self.role = str(first["role"])
+        self.watched = False
+        """Whether the end of each of them wakes the meter."""
         self.closed = False
         self.wants_lines = False
         self.devices: DeviceManager | None = None
@@ -159,7 +163,7 @@ class JobMeter:
         self._chosen: dict[str, dict[str, str]] = {}
         """The variables that each `track` in the command has seen, by its process."""
         self._disk_takes_lines = True
-        self._open_at_ns = self._look_at_ns = 0
+        self._open_at_ns = self._looked_ns = 0
         self._size_at_ns = started_ns + 5 * NS_PER_S
         self.place_unchecked = self.role != COMMAND and bool(config.zone or config.region)
         if elsewhere:
@@ -192,12 +196,12 @@ class JobMeter:
         self._welcome(self._entered)
         self._save(settled=bool(self._state))
         self.save_soon()  # with the reading that spans the gap after the last meter
-        self._look_at_ns = 0
+        self.wake()
         self.log.write(f"measures {self.job_id} for process {self.first.get('pid')}")
 
     def wake(self) -> None:
         """Have the next tick look at what the processes have written."""
-        self._look_at_ns = 0
+        self._looked_ns = 0
 
     def save_soon(self) -> None:
         """Journal everything at the next tick: the end may be near."""
@@ -205,7 +209,7 @@ class JobMeter:
 
     def due_ns(self) -> int:
         """Return when `tick` is due next, on the timeline [ns]."""
-        due_ns = min(self._look_at_ns, self._open_at_ns)
+        due_ns = min(self._look_at_ns(), self._open_at_ns)
         return min(due_ns, self.devices.due_ns()) if self.devices else due_ns
 
     def tick(self) -> None:
@@ -214,7 +218,7 @@ class JobMeter:
         try:
             # A look goes along with a reading, so that the meter wakes once for both.
             reads = self.devices is not None and now_ns >= self.devices.due_ns()
-            if now_ns >= self._look_at_ns - (LOOK_EARLY_NS if reads else 0):
+            if now_ns >= self._look_at_ns() - (LOOK_EARLY_NS if reads else 0):
                 self._look(now_ns)
             if not self.closed:
                 self._read_due(now_ns)
@@ -363,9 +367,12 @@ class JobMeter:
         if devices.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
             self.notify("below-resolution", CODES["below-resolution"])
 
+    def _look_at_ns(self) -> int:
+        return self._looked_ns + (WATCHED_LOOK_NS if self.watched else LOOK_EVERY_NS)
+
     def _look(self, now_ns: int) -> None:
         """Read what processes have written; the job ends with the last of those that decide."""
-        self._look_at_ns = now_ns + LOOK_EVERY_NS
+        self._looked_ns = now_ns
         self._read_lines()
         self.running = self.processes.running()
         if self.running:

@@ -78,6 +78,7 @@ class Loop:
                         os.read(self._wake, WAKES_B)
                 else:
                     self._selector.unregister(key.fd)
+                    os.close(self._watched.pop(key.data))
             self._act()
 
     def sync(self) -> None:
@@ -100,12 +101,13 @@ class Loop:
 
     def _watch_processes(self) -> None:
         """Be woken by the end of each process that decides; a look has the others."""
-        for pid in self._meter.running:
+        running = self._meter.running
+        for pid in running:
             if pid not in self._watched:
-                self._watched[pid] = -1
                 with contextlib.suppress(AttributeError, OSError):
                     self._watched[pid] = os.pidfd_open(pid)
-                    self._selector.register(self._watched[pid], selectors.EVENT_READ)
+                    self._selector.register(self._watched[pid], selectors.EVENT_READ, pid)
+        self._meter.watched = bool(running) and all(pid in self._watched for pid in running)
 
     def _act(self) -> None:
         meter = self._meter

@@ -175,7 +175,10 @@ class Process:
         os.close(self._totals)
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
-        data = os.pread(self._lines, os.fstat(self._lines).st_size - self._read_b, self._read_b)
+        new_b = os.fstat(self._lines).st_size - self._read_b
+        if new_b <= 0:
+            return
+        data = os.pread(self._lines, new_b, self._read_b)
         *lines, torn = data.split(b"\n")
         self._read_b += len(data) - len(torn)
         yield from (line for text in lines if (line := decoded(text)))

@@ -8,6 +8,7 @@ when it is needed: it takes 0.1 s and 8 MB.
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -169,7 +170,7 @@ class Requests:
     """Requests for the figures so far of the job whose lines are in this folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / REQUEST
+        self._path = os.fspath(folder / REQUEST)
         self._seen = _changed_ns(self._path)
 
     def is_new(self) -> bool:
@@ -195,10 +196,10 @@ def _have_saved(folders: Sequence[SpoolFolder], deadline: float) -> None:
         waiting = {path: ns for path, ns in waiting.items() if _changed_ns(path) == ns}
 
 
-def _changed_ns(path: Path) -> int:
+def _changed_ns(path: str | Path) -> int:
     """Return when a file was changed last, in Unix time [ns]; 0 where there is none."""
     try:
-        return path.stat().st_mtime_ns
+        return os.stat(path).st_mtime_ns
     except OSError:
         return 0
 

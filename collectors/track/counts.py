@@ -342,8 +342,9 @@ def find_above(pid: int | None = None) -> tuple[JobFolder, dict[str, Any], int] 
     ]
     pid = os.getppid() if pid is None else pid
     for _ in range(LEVELS if files else 0):
-        begin = f"{name_of(pid)}-"
-        numbers = [(int(n[len(begin) :]), n, f) for n, f in files if n.startswith(begin)]
+        own = [(name, folder) for name, folder in files if name.startswith(f"{pid}-")]
+        begin = f"{name_of(pid)}-" if own else ""
+        numbers = [(int(n[len(begin) :]), n, f) for n, f in own if n.startswith(begin)]
         for _, name, folder in sorted(numbers, reverse=True):
             job = JobFolder(f"{root}/{folder}")
             if not job.closed and (first := first_line(job.at(name + LINES))):

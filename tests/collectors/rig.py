@@ -122,7 +122,7 @@ class Rig:
             machine=lambda: MACHINE,
             counters=lambda: NO_COUNTERS,
             ports=lambda _: [Nvml(self.nvml)],
-            processes=dict,
+            processes=lambda _: {},
             polls=self.polls,
         )
 

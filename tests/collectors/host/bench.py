@@ -49,7 +49,7 @@ class HostBench:
         mark_ns: int | None = None,
         home: Path | None = None,
         own: JobProcesses = NOBODY,
-        processes: Reader = dict,
+        processes: Reader = lambda _: {},
         **environ: str,
     ) -> HostDevices:
         """A host that is measured from the job's start on, or from `mark_ns` [ns].

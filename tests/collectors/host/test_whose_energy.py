@@ -119,7 +119,7 @@ def test_a_counter_is_divided_by_the_same_rule(tmp_path, monkeypatch):
     monkeypatch.setattr(model, "read_load", lambda: Load(4 * age_s() * ticks, 8 * age_s() * ticks))
     pids = {"a": 1001, "b": 1002}
 
-    def processes() -> dict[int, Process]:
+    def processes(_: object) -> dict[int, Process]:
         # Both began before their jobs, and had used 7 s by then.
         used_s = {"a": 7.0 + 2 * age_s(), "b": 7.0 + age_s()}
         return {pids[name]: Process(1, 0.0, used_s[name]) for name in used_s}
