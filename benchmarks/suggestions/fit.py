@@ -1,9 +1,9 @@
 """Fit of the ranking's numbers to the published measurements, each source kept out in turn.
 
 The exponents of a regime maximise the likelihood of a Student t of four degrees around
-`a x ln peak + b x ln bandwidth`, by reweighting (Lange, Little and Taylor 1989). Numbers are
-shipped rounded, and by hand: a figure that moves more with the sources than by its rounding says no
-more with another digit.
+`a x ln peak + b x ln bandwidth + c x ln rated power`, by reweighting (Lange, Little and Taylor
+1989). Numbers are shipped rounded, and by hand: a figure that moves more with the sources than by
+its rounding says no more with another digit.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ class Point(NamedTuple):
 
     source: str
     regime: str
-    factors: tuple[float, float]
+    factors: tuple[float, ...]
     value: float
     weight: float
 
 
 class Fitted(NamedTuple):
-    """Two coefficients and the scale of the error, with what was kept out and how it came out."""
+    """The coefficients and the scale of the error, with what was kept out and how it came out."""
 
     regime: str
     out: str
-    first: float
-    second: float
+    coefficients: tuple[float, ...]
     scale: float
     pairs: int
     holds: float
@@ -69,7 +68,7 @@ def points(pairs: Sequence[Pair], catalog: Catalog) -> Iterator[Point]:
         if pair.now.id > pair.target.id or (general and max(levels) > 0):
             continue
         if peak_now and peak_target and width_now and width_target:
-            factors = (peak_target - peak_now, math.log(width_target / width_now))
+            factors = (peak_target - peak_now, math.log(width_target / width_now), size)
             yield Point(group.source, work.regime, factors, -pair.time, 2 * pair.weight)
 
 
@@ -97,7 +96,7 @@ def fit(used: Sequence[Point], asked: Sequence[Point], out: str) -> Fitted:
         errors = (values - said) / spread
         pull = weights * (DEGREES + 1) / (DEGREES + errors**2)
         heavy = pull / spread**2
-        left = factors.T @ (factors * heavy[:, None]) + PRIOR * np.eye(2) / scale**2
+        left = factors.T @ (factors * heavy[:, None]) + PRIOR * np.eye(len(prior)) / scale**2
         coefficients = np.linalg.solve(
             left, factors.T @ (heavy * values) + PRIOR * prior / scale**2
         )
@@ -106,13 +105,12 @@ def fit(used: Sequence[Point], asked: Sequence[Point], out: str) -> Fitted:
     ends = QUANTILE_90 * np.hypot(scale, number("growth") * said)
     inside = np.abs([point.value for point in asked] - said) <= ends
     heavy = np.array([point.weight for point in asked])
-    first, second = map(float, coefficients)
     holds = float((heavy * inside).sum() / heavy.sum())
-    return Fitted(used[0].regime, out, first, second, scale, len(asked), holds)
+    return Fitted(used[0].regime, out, tuple(coefficients), scale, len(asked), holds)
 
 
-def shipped(regime: str) -> tuple[float, float]:
-    """Return the two shipped coefficients of a regime."""
+def shipped(regime: str) -> tuple[float, ...]:
+    """Return the shipped coefficients of a regime."""
     if regime.startswith("share"):
         return number(f"{regime}-level"), number(f"{regime}-slope")
-    return number("peak", regime), number("bandwidth", regime)
+    return number("peak", regime), number("bandwidth", regime), number("rated", regime)

@@ -117,6 +117,7 @@ class Group:
             infers=self.workload_class in ("batch-inference", "llm-serving"),
             batch_size=row.batch,
             power_share=share,
+            model_parameters=row.model_parameters,
         )
 
 

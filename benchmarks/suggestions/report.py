@@ -69,8 +69,9 @@ that of the ranking. Only results of the same model in tuned software are used, 
 {published}
 ## The numbers of the ranking
 
-Exponents of peak rate and bandwidth of each regime, or level and slope by the present fraction of
-rated power, with the scale of the error; how often the 80 % range holds in the source kept out.
+Exponents of peak rate, bandwidth and rated power of each regime, or level and slope by the present
+fraction of rated power, with the scale of the error; how often the 80 % range holds in the source
+kept out.
 Shipped are the rounded numbers of `sci/estimate/data/ranking.csv`.
 
 {fits}
@@ -152,14 +153,18 @@ def page(results: Results) -> str:
         ),
         published=table("asked of|ratios|published|ranking", _published(results)),
         fits=table(
-            "regime|kept out|peak, level|bandwidth, slope|error|pairs|holds",
+            "regime|kept out|peak, level|bandwidth, slope|rated power|error|pairs|holds",
             (
-                (*row[:2], *(f"{value:.2f}" for value in row[2:5]), *row[5:])
+                (*row[:2], *_three(row.coefficients), f"{row.scale:.2f}", *row[4:])
                 for row in fits(list(points(results.pairs, results.catalog)))
             ),
         ),
         missed="".join(f"- {text}\n" for text in results.missed()).rstrip() or "None.",
     )
+
+
+def _three(values: Sequence[float]) -> list[str]:
+    return [f"{value:.2f}" for value in values] + ["-"] * (3 - len(values))
 
 
 def _totals(results: Results) -> Iterator[Sequence[object]]:

@@ -1,8 +1,11 @@
 """How much longer the same work takes on another device, and at what power, from data sheets.
 
-    ln rate = a x ln peak + b x ln bandwidth            by regime
-    ln power = c x ln rated power                       c = 1, for one sequence less
-    ln energy ratio = ln size x (d + e x ln share)      inference whose mean power is known
+    ln rate = a x ln peak + b x ln bandwidth + c x ln rated power      by regime
+    ln power = d x ln rated power                       d = 1, for one sequence less
+    ln energy ratio = ln size x (e + f x ln share)      inference whose mean power is known
+
+Rated power limits the clock at which a peak is reached, so that a card of 72 W holds less of its
+peak than one of 350 W, and one die at two limits runs at two rates.
 
 The numbers stand in `data/ranking.csv` with what they were fitted to; `benchmarks/suggestions` fits
 them and asks them work that they have not seen. The error of a logarithm is a Student t of four
@@ -35,6 +38,9 @@ TUNED = ("tensorrt", "tensorrt-llm", "nemo", "megatron", "transformer-engine", "
 """Software that its vendor tunes to each device."""
 NARROW = ("fp8", "int8", "fp4")
 """Precisions that need software tuned to the device."""
+SMALL_MODEL = 2e9
+"""Parameters below which one sequence waits for launches more than for memory: a model of 1.2 B is
+read in 3 to 8 ms, and took as long on cards of half the bandwidth (LocalScore, not shipped)."""
 FULL_FROM = 512.0
 """Concurrent sequences from which a language model is served full; fewer leave devices waiting."""
 GENERAL: tuple[Regime, ...] = ("busy", "sequence", "prefill")
@@ -42,8 +48,14 @@ GENERAL: tuple[Regime, ...] = ("busy", "sequence", "prefill")
 OTHER_VENDORS = ("AMD", "Intel")
 """Vendors whose devices fall short of their data sheets beside NVIDIA's in software tuned to each.
 Of the others no such results were found."""
+EIGHT_BITS = ("llama.cpp", "ollama")
+"""Software that reads prompts on 8-bit units, or in FP16 at half their rate."""
 REFERENCE = "nvidia-h100-sxm5-80"
 """The fastest device that general software is known to fill."""
+
+
+UNRATED_W = 300.0
+"""Rated power taken for devices of which none is published [W]."""
 
 
 class RankingRow(Row, frozen=True, kw_only=True):
@@ -64,7 +76,8 @@ class Work(NamedTuple):
     """What the ranking needs of a job; `power_share` is mean over rated power of a device now.
 
     `narrowest` says that the work may choose its precision, `tuned` that its software is tuned to
-    each device; a `precision` or `power_share` of None is not known.
+    each device, `served` that a language model answers several requests; a `precision` or
+    `power_share` of None is not known.
     """
 
     regime: Regime
@@ -73,6 +86,7 @@ class Work(NamedTuple):
     tuned: bool = False
     infers: bool = False
     power_share: float | None = None
+    served: bool = False
 
 
 class Log(NamedTuple):
@@ -152,6 +166,7 @@ def work_of(
     infers: bool = False,
     batch_size: float | None = None,
     power_share: float | None = None,
+    model_parameters: float | None = None,
 ) -> Work:
     """Return the regime of a class of work, and what its software and precision say.
 
@@ -163,25 +178,32 @@ def work_of(
         full = (batch_size or FULL_FROM) >= FULL_FROM and power_share is None
         choose = full and (precision is None or precision in NARROW)
         regime: Regime = "full" if full else "busy"
-        return Work(regime, precision, choose, full or tuned, True, power_share)
+        return Work(regime, precision, choose, full or tuned, True, power_share, True)
     regime = REGIMES.get(workload_class or "", "busy")
+    if regime == "sequence" and (model_parameters or SMALL_MODEL) < SMALL_MODEL:
+        regime = "overhead"
+    if regime == "prefill" and ((framework or "").lower() in EIGHT_BITS or precision == "int4"):
+        precision = "int8"
     return Work(regime, precision, False, tuned, infers, power_share)
 
 
 def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) -> Comparison | None:
     """Return what the ranking says of a target; None where a data sheet lacks what it needs.
 
-    `reference` is the catalog's `REFERENCE`.
+    `reference` is the catalog's `REFERENCE`. Work of unknown precision is taken to run in FP32
+    where one of the devices has no matrix units.
     """
+    plain = work.precision is None and not (now.fp16_tensor_tflops and target.fp16_tensor_tflops)
+    if plain and not work.narrowest:
+        work = work._replace(precision="fp32")
     levels = [level(part, work, reference) for part in (now, target)]
     if levels[0] is None or levels[1] is None:
         return None
     gain = levels[0] - levels[1]
-    spread = number("spread", work.regime)
-    units = bool(target.fp16_tensor_tflops) != bool(now.fp16_tensor_tflops)
-    if (work.precision is None and not work.narrowest) or work.precision == "fp32":
-        figure = "unknown-units" if units and not work.precision else "unknown-precision"
-        spread = math.hypot(spread, number(figure))
+    errors = "served" if work.served and work.regime == "busy" else work.regime
+    spread = number("spread", errors)
+    if work.precision == "fp32" or (work.precision is None and not work.narrowest):
+        spread = math.hypot(spread, number("unknown-units" if plain else "unknown-precision"))
     time = _grown(gain, spread)
     if not now.tdp_w or not target.tdp_w:
         return Comparison(time, None, None)
@@ -190,8 +212,8 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
     energy = _grown(gain + power.value, math.hypot(spread, power.spread))
     share = work.power_share if work.infers and work.regime == "busy" else None
     if share and abs(size) >= math.log(number("share-size")):
-        time = _with_share("share-time", size, share, time)
-        energy = _with_share("share-energy", size, share, energy)
+        time = _with_share("share-time", errors, size, share, time)
+        energy = _with_share("share-energy", errors, size, share, energy)
         power = Log(energy.value - time.value, power.spread)
     return Comparison(time, power, energy)
 
@@ -205,14 +227,14 @@ def _power(size: float, work: Work) -> Log:
     return Log(size, number("power-spread"))
 
 
-def _with_share(figure: str, size: float, share: float, plain: Log) -> Log:
+def _with_share(figure: str, errors: str, size: float, share: float, plain: Log) -> Log:
     """Return a logarithm by the present share of rated power, beside what data sheets say of it.
 
     A device far below its rating waits for its host, and a smaller one waits less. It was measured
     on one pair of devices, and counts the less the further the sizes are apart.
     """
     value = size * (number(f"{figure}-level") + number(f"{figure}-slope") * math.log(share))
-    least = number(f"{figure}-spread")
+    least = number(f"{figure}-spread", errors)
     both = combine(Log(value, least * max(1.0, abs(size) / math.log(number("share-pair")))), plain)
     return Log(both.value, max(both.spread, least))
 
@@ -230,8 +252,9 @@ def level(part: Hardware, work: Work, reference: Hardware) -> float | None:
     if rates[0] is None or rates[1] is None or not part.memory_bandwidth_gbs:
         return None
     widths = math.log(part.memory_bandwidth_gbs / (reference.memory_bandwidth_gbs or 1.0))
+    limits = math.log((part.tdp_w or UNRATED_W) / (reference.tdp_w or UNRATED_W))
     value = number("peak", work.regime) * (rates[0] - rates[1])
-    value += number("bandwidth", work.regime) * widths
+    value += number("bandwidth", work.regime) * widths + number("rated", work.regime) * limits
     if work.tuned and part.vendor in OTHER_VENDORS:
         value -= number("other-vendor")
     if work.regime in GENERAL and not work.tuned and value > 0:
@@ -250,6 +273,8 @@ def peak(part: Hardware, work: Work) -> float | None:
         return math.log(eighth) if eighth else None
     if work.narrowest:
         return math.log(quarter)
+    if work.regime == "prefill" and work.precision == "int8":
+        return math.log(max(eighth, 2 * half))
     rates: Mapping[str | None, tuple[float, ...]] = {
         None: (half, single, plain),
         "fp32": (single, plain),

@@ -57,16 +57,12 @@ at fine-tuning as data sheets say, 8 Gaudi2 1.7 times (MLPerf Training v4.0 to v
 SPLIT, COPIED = Log(0.53, 0.36), Log(0.13, 0.09)
 """Time over links half as fast or slower: of a model that is split over the devices 1 to 3 times,
 of one that each device holds 1 to 1.3 times (estimates)."""
-BY_LIMIT, BY_LIMIT_ERROR = 0.25, 0.12
-"""Exponent of time over the ratio of rated powers of one die, and its error: beside data sheets an
-H100 NVL took 1.35 times as long as an H100 SXM (8 results), an H200 NVL 1.08, a GH200 0.89 times as
-long as an H200 SXM, PCIe cards of H100 and A100 1.04 and 1.00 (MLPerf, Lambda)."""
 LONGEST = math.log(5.0)
 """Devices that take longer than so many times are listed only if named, or for the edge, where
 small devices are what is asked for."""
-PCIE_GBS, SLOWER = 64.0, 2.0
-"""Link of a PCIe card [GB/s] whose own the catalog does not have, and how many times slower links
-count as slower."""
+PCIE_GBS, SLOWER, BRIDGED = 64.0, 2.0, 2
+"""Link of a PCIe card [GB/s] whose own the catalog does not have, how many times slower links count
+as slower, and how many PCIe cards a bridge joins."""
 AT_HOME = 2
 """Most cards of a machine that stands on a desk."""
 GUESSED = Log(0.0, 0.3)
@@ -480,6 +476,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
         infers=name is not None and not request.trains,
         batch_size=FEW_SEQUENCES if _fill_is_unknown(work) else request.batch_size,
         power_share=shared,
+        model_parameters=request.model_parameters,
     )
     sheet = compare(now.part, device.part, described, work.catalog.hardware(REFERENCE))
     power = sheet.power if sheet else None
@@ -499,7 +496,6 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     energies = [witness.energy for witness in witnesses if witness.energy]
     if sheet is not None:
         apart = _software_change(now.board, device.board, tuned=described.tuned)
-        apart = apart + _same_die(now, device, sheet.time.value)
         apart = apart if name else apart + GUESSED
         times.append(sheet.time + apart)
         energies += [sheet.energy + apart] if sheet.energy else []
@@ -519,22 +515,6 @@ def _software_change(now: Hardware, target: Hardware, *, tuned: bool) -> Log:
     if now.vendor == target.vendor:
         return Log(0.0, 0.0)
     return OTHER_VENDOR if tuned or target.device_class == "gpu" else OTHER_KIND
-
-
-def _same_die(now: Device, target: Device, told: float) -> Log:
-    """Return what another power limit does to the time of one and the same silicon.
-
-    `told` is the logarithm of time by data sheets: what they tell of the slower device already, by
-    a lower clock or less bandwidth, does not count again.
-    """
-    boards = now.board, target.board
-    parts = [(board.architecture, board.die_area_mm2, board.die_count) for board in boards]
-    rated = [board.tdp_w for board in boards]
-    if now.piece or target.piece or parts[0] != parts[1] or None in (*parts[0], *rated):
-        return Log(0.0, 0.0)
-    slower = BY_LIMIT * math.log((rated[0] or 1.0) / (rated[1] or 1.0))
-    left = max(0.0, abs(slower) - max(0.0, math.copysign(told, slower * told)))
-    return Log(math.copysign(left, slower), BY_LIMIT_ERROR if left else 0.0)
 
 
 def _speed_class(work: Work) -> WorkloadClass | None:
@@ -655,7 +635,7 @@ def _linked(
     """Return the ratios of a training over slower links between devices, with the reason."""
     if not work.request.trains or count < 2:
         return time, board
-    links = [part.interconnect_gbs or PCIE_GBS for part in (work.now.board, device.board)]
+    links = [_link(work.now.board, work.count), _link(device.board, count)]
     if links[0] < SLOWER * links[1]:
         return time, board
     need, memory = work.need, device.part.memory_gb or math.inf
@@ -666,6 +646,13 @@ def _linked(
         f"like it): {'the model is split over them' if split else 'gradients travel over them'}"
     )
     return time + slower, board + slower if board else None
+
+
+def _link(part: Hardware, count: float) -> float:
+    """Return the link of a device to the others of a job [GB/s]."""
+    own = part.interconnect_gbs or PCIE_GBS
+    bridged = part.form_factor.startswith("PCIe") and count > BRIDGED
+    return min(own, PCIE_GBS) if bridged else own
 
 
 def _notes(work: Work, device: Device, count: float) -> list[str]:

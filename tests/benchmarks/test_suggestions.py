@@ -135,11 +135,11 @@ def test_bins_and_coverage_by_hand():
 
 def test_a_fit_finds_the_exponents_that_made_the_points():
     made = [
-        Point("s", "busy", (x, y), 0.7 * x + 0.2 * y + 0.1 * (-1) ** n, 1.0)
+        Point("s", "busy", (x, y, x * y), 0.7 * x + 0.2 * y + 0.3 * x * y + 0.1 * (-1) ** n, 1.0)
         for n, (x, y) in enumerate((a / 4, b / 4) for a in range(-6, 7) for b in range(-6, 7))
     ]
     found = fit(made, made, "none")
-    assert (found.first, found.second) == pytest.approx((0.7, 0.2), abs=0.02)
+    assert found.coefficients == pytest.approx((0.7, 0.2, 0.3), abs=0.02)
     assert found.holds > 0.8
     assert found.scale * QUANTILE_90 == pytest.approx(0.1, rel=0.6)
 

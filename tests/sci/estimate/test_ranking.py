@@ -58,9 +58,9 @@ def test_witnesses_count_by_the_inverse_of_their_variances():
 
 def test_a_tuned_training_by_hand():
     answer = ask(A100, H100, work_of("training", "bf16", "nemo"))
-    gain = 0.4 * math.log(989 / 312) + 0.5 * math.log(3350 / 2039)
+    gain = 0.4 * math.log(989 / 312) + 0.3 * math.log(3350 / 2039) + 0.25 * math.log(700 / 400)
     assert answer.time.value == pytest.approx(-gain)
-    assert answer.time.spread == pytest.approx(math.hypot(0.17, 0.2 * gain))
+    assert answer.time.spread == pytest.approx(math.hypot(0.127, 0.2 * gain))
     assert answer.power.value == pytest.approx(math.log(700 / 400))
     assert answer.energy.value == pytest.approx(math.log(700 / 400) - gain)
 
@@ -81,7 +81,7 @@ def test_other_vendors_fall_short_of_their_data_sheets_in_tuned_software():
         ask(H100, "amd-mi300x", work_of("training", "bf16", framework)).time.value
         for framework in ("nemo", "pytorch")
     )
-    gain = 0.4 * math.log(1307.4 / 989) + 0.5 * math.log(5300 / 3350)
+    gain = 0.4 * math.log(1307.4 / 989) + 0.3 * math.log(5300 / 3350) + 0.25 * math.log(750 / 700)
     assert tuned == pytest.approx(number("other-vendor") - gain)
     assert general == pytest.approx(-number("beyond") * gain)
 
@@ -111,15 +111,43 @@ def test_serving_a_few_sequences_is_not_serving_full():
 
 def test_a_full_server_may_choose_the_narrowest_precision():
     time = ask(H100, B200, work_of("llm-serving", "fp8")).time.value
-    assert time == pytest.approx(-0.8 * math.log(9000 / 1979) - 0.3 * math.log(8000 / 3350))
+    gain = 0.7 * math.log(9000 / 1979) + 0.25 * math.log(8000 / 3350) + 0.3 * math.log(1000 / 700)
+    assert time == pytest.approx(-gain)
 
 
 def test_a_precision_that_is_not_stated_widens_the_range():
     known, unknown = (ask(A100, H100, work_of("training", name)) for name in ("bf16", None))
     assert unknown.time.spread > known.time.spread + 0.05
     mean = sum(math.log(a / b) for a, b in ((989, 312), (494.5, 156), (67, 19.5))) / 3
-    gain = 0.4 * mean + 0.5 * math.log(3350 / 2039)
+    gain = 0.4 * mean + 0.3 * math.log(3350 / 2039) + 0.25 * math.log(700 / 400)
     assert unknown.time.value == pytest.approx(-gain, abs=1e-3)
+
+
+def test_work_that_runs_without_matrix_units_is_taken_to_run_in_single_precision():
+    time = ask("nvidia-p100-pcie-16", "nvidia-quadro-rtx-6000", work_of("training")).time
+    gain = 0.4 * math.log(16.3 / 9.3) + 0.3 * math.log(672 / 732) + 0.25 * math.log(260 / 250)
+    assert time.value == pytest.approx(-gain)
+    # Zeus: 0.58 to 0.99 of the time in vision and BERT, 0.2 to 0.33 in DeepSpeech 2.
+    assert all(time.holds(math.log(ratio)) for ratio in (0.58, 0.99, 0.33))
+
+
+def test_prompts_in_llama_cpp_run_on_eight_bit_units():
+    """An RTX 4090 takes 0.84 of the time of an A100 (llama.cpp, 8 B in 4 bits)."""
+    cards = "nvidia-a100-pcie-80", "nvidia-rtx-4090"
+    quantised, wide = (
+        ask(*cards, work_of("prefill", *software)).time
+        for software in (("int4", "llama.cpp"), ("bf16", "vllm"))
+    )
+    gain = 0.5 * math.log(660.6 / 624) - 0.1 * math.log(1008 / 1935) + 0.3 * math.log(450 / 300)
+    assert quantised.value == pytest.approx(-gain)
+    assert quantised.holds(math.log(5800 / 6899))
+    assert quantised.value < 0 < wide.value
+    assert ask(*cards, work_of("prefill", "fp16", "ollama")).time == quantised
+
+
+def test_one_sequence_of_a_small_model_waits_for_launches():
+    assert work_of("decode", "int4", model_parameters=1.2e9).regime == "overhead"
+    assert work_of("decode", "int4", model_parameters=2e9).regime == "sequence"
 
 
 def test_a_device_that_waits_is_served_by_a_smaller_one():
@@ -150,4 +178,4 @@ def test_power_from_the_wall():
 
 def test_every_number_says_what_it_was_fitted_to():
     assert all(row.basis and row.source for row in rows(RankingRow))
-    assert len(rows(RankingRow)) == 39
+    assert len(rows(RankingRow)) == 48
