@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Literal, TypeVar
 
 from gramwatt.sci.figures.csv_data import Cell, Id, Row, Sources, column
@@ -88,6 +89,7 @@ class Resolution:
     reason: str
 
 
+@lru_cache(maxsize=8192)
 def words(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case, without trademark signs."""
     return tuple(

@@ -202,21 +202,26 @@ class Zones:
     """Zones and countries by key; a zone of the same code as a country replaces it."""
 
     def __init__(self, overlay: Mapping[str, ZoneIntensity] | None = None) -> None:
-        """Read the newest value of each; zones of the overlay replace packaged ones."""
+        """Read the newest row of each; zones of the overlay replace packaged ones.
+
+        A row becomes a value when it is asked for: a command needs few of them.
+        """
         listed = rows(CountryRow)
         self._names = {row.alpha2: row.name for row in listed}
         self._alpha2 = {row.alpha3: row.alpha2 for row in listed}
-        with_value = [row for row in listed if row.g_per_kwh]
-        generated = {row.alpha2: row for row in with_value}
-        self._countries = {row.alpha2: _country(row) for row in with_value}
+        self._countries = {row.alpha2: row for row in listed if row.g_per_kwh}
         published = sorted(rows(ZoneRow), key=lambda row: row.year)
-        of_year = {(row.zone, row.year): row.g_per_kwh for row in published}
-        self._zones = {row.zone: _zone(row, generated.get(row.zone), of_year) for row in published}
+        self._of_year = {(row.zone, row.year): row.g_per_kwh for row in published}
+        self._zones: dict[str, ZoneRow | ZoneIntensity] = {row.zone: row for row in published}
         for key, own in (overlay or {}).items():
             code = self._alpha2.get(key, key)
             self._zones[code] = replace(own, zone=code)
         self._without = {row.zone: row.country for row in rows(ZoneKeyRow)}
-        self.world = _world(rows(WorldRow)[0], list(self._countries.values()))
+
+    @cached_property
+    def world(self) -> ZoneIntensity:
+        """Return the world mean."""
+        return _world(rows(WorldRow)[0], [row.g_per_kwh or 0.0 for row in self._countries.values()])
 
     def zone(self, key: str) -> ZoneIntensity:
         """Return newest annual intensity [gCO2e/kWh] by ISO 3166 code, zone key or name.
@@ -258,13 +263,16 @@ class Zones:
 
     def _of_code(self, code: str) -> ZoneIntensity | None:
         code = self._alpha2.get(code, code)
-        if code in self._zones:
-            return self._zones[code]
-        if code in self._countries:
-            return self._countries[code]
+        row, country = self._zones.get(code), self._countries.get(code)
+        if isinstance(row, ZoneRow):
+            row = self._zones[code] = _zone(row, country, self._of_year)
+        if row is not None:
+            return row
+        if country is not None:
+            return _country(country)
         if code in self._without:
-            country = self._of_code(self._alpha2[self._without[code]])
-            return country and _standing_in(country, code)
+            outer = self._of_code(self._alpha2[self._without[code]])
+            return outer and _standing_in(outer, code)
         if code in self._names:
             alpha3 = next(alpha3 for alpha3, alpha2 in self._alpha2.items() if alpha2 == code)
             return _without_value(self.world, code, alpha3, self._names[code])
@@ -273,7 +281,7 @@ class Zones:
     @cached_property
     def _places(self) -> PlaceNames:
         """Return the index of names, which a code or a key, the usual case, does not need."""
-        named = [(row.name, row.zone) for row in self._zones.values()]
+        named = [(row.name, key) for key, row in self._zones.items()]
         named += [(name, code) for code, name in self._names.items()]
         keys = {*self._zones, *self._without}
         named += [(short, key) for key in keys if (short := short_key(key))]
@@ -358,9 +366,8 @@ def _country(row: CountryRow) -> ZoneIntensity:
     return replace(country, publishers=ONE_PUBLISHER)
 
 
-def _world(row: WorldRow, countries: Sequence[ZoneIntensity]) -> ZoneIntensity:
+def _world(row: WorldRow, figures: Sequence[float]) -> ZoneIntensity:
     """Return the world mean for a zone that is not known; its range is that of the countries."""
-    figures = [country.intensity.value for country in countries]
     low, *_, high = quantiles(figures, n=10, method="inclusive")
     source = (
         f"Ember world {row.year}, annual mean, lifecycle, production-based, stand-in for "
