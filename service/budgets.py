@@ -80,7 +80,7 @@ def _likeness(days: Sequence[float]) -> float:
     whole = sum((day - mean) ** 2 for day in days)
     if whole <= 0:
         return 0.0
-    after = sum((one - mean) * (other - mean) for one, other in pairwise(days)) / whole
+    after = sum((today - mean) * (next_day - mean) for today, next_day in pairwise(days)) / whole
     return min(max(0.0, after + 1 / number), LIKENESS_MOST)
 
 
@@ -110,8 +110,8 @@ def _spread(number: int, rest_days: float, likeness: float) -> float:
         * (1 - math.pow(likeness, rest_days))
         / (1 - likeness) ** 2
     )
-    known, rest = (_of_sum(days, likeness) for days in (number, rest_days))
-    return max(0.0, rest + share**2 * known - 2 * share * both)
+    spent, rest = (_of_sum(days, likeness) for days in (number, rest_days))
+    return max(0.0, rest + share**2 * spent - 2 * share * both)
 
 
 def _t90(degrees: float) -> float:
@@ -274,8 +274,8 @@ def budgets_page(
         position = decode_cursor(cursor, str, str)
         statement = statement.where(sa.tuple_(Budget.project, Budget.month) > sa.tuple_(*position))
     with service.store.read() as session:
-        found = session.scalars(statement).all()
-    page, following = cut(found, limit, lambda budget: (budget.project, budget.month))
+        page_rows = session.scalars(statement).all()
+    page, following = cut(page_rows, limit, lambda budget: (budget.project, budget.month))
     now = month or service.month_now()
     rows = budget_rows(service, [(budget, budget.month or now) for budget in page])
     return BudgetsAnswer(budgets=rows, next_cursor=following)
@@ -338,14 +338,14 @@ def budgets_of(service: Service, months: Collection[str]) -> list[tuple[Budget, 
     """Return the budget of each project that has one, with each month that it holds for."""
     statement = sa.select(Budget).order_by(Budget.project, Budget.month)
     with service.store.read() as session:
-        known = {(row.project, row.month): row for row in session.scalars(statement)}
-    projects = dict.fromkeys(project for project, _ in known)
-    found = [
-        (known.get((project, month)) or known.get((project, EVERY_MONTH)), month)
+        by_month = {(row.project, row.month): row for row in session.scalars(statement)}
+    projects = dict.fromkeys(project for project, _ in by_month)
+    budgets = [
+        (by_month.get((project, month)) or by_month.get((project, EVERY_MONTH)), month)
         for project in projects
         for month in sorted(months)
     ]
-    return [(budget, month) for budget, month in found if budget is not None]
+    return [(budget, month) for budget, month in budgets if budget is not None]
 
 
 def _check(service: Service, new: NewBudget) -> None:
@@ -367,27 +367,27 @@ def _check(service: Service, new: NewBudget) -> None:
             raise CorrectionError("email", f"{new.email!r} is not a mail address; write name@host")
 
 
-def budget_rows(service: Service, wanted: Sequence[tuple[Budget, str]]) -> list[BudgetRow]:
+def budget_rows(service: Service, budgets: Sequence[tuple[Budget, str]]) -> list[BudgetRow]:
     """Return how each budget stands in the month beside it."""
-    if not wanted:
+    if not budgets:
         return []
-    keys = [(month, budget.project) for budget, month in wanted]
-    scopes = [(month, scope_of(budget)) for budget, month in wanted]
+    keys = [(month, budget.project) for budget, month in budgets]
+    scopes = [(month, scope_of(budget)) for budget, month in budgets]
     sums = month_spending(service, scopes)
     alerts = _alerts(service, keys)
     return [
         _row(service, budget, month, sums[scope], alerts.get((*key, budget.version), []))
-        for (budget, month), key, scope in zip(wanted, keys, scopes, strict=True)
+        for (budget, month), key, scope in zip(budgets, keys, scopes, strict=True)
     ]
 
 
 def _row(
-    service: Service, budget: Budget, month: str, found: MonthSpending, alerts: list[AlertRow]
+    service: Service, budget: Budget, month: str, spending: MonthSpending, alerts: list[AlertRow]
 ) -> BudgetRow:
-    spent = found.spent.scaled(KG, "kgCO2e") if found.spent else None
-    ahead, reason = _forecast(service, month, found)
+    spent = spending.spent.scaled(KG, "kgCO2e") if spending.spent else None
+    ahead, reason = _forecast(service, month, spending)
     thresholds = json.loads(budget.thresholds)
-    share = found.spent.value / budget.limit_g if found.spent else None
+    share = spending.spent.value / budget.limit_g if spending.spent else None
     covered = json.loads(budget.covers or "{}")
     return BudgetRow(
         project=budget.project,
@@ -401,13 +401,13 @@ def _row(
         set_at=text_from_us(budget.set_us),
         set_by=budget.set_by,
         for_month=month,
-        status=budget_status(share, thresholds, found.unknown),
+        status=budget_status(share, thresholds, spending.unknown),
         spent_kg=spent.bare() if spent else None,
         spent_share=share,
         forecast_kg=ahead.scaled(KG, "kgCO2e").bare() if ahead else None,
         forecast_reason=reason,
-        jobs_running=found.running,
-        jobs_unknown=found.unknown,
+        jobs_running=spending.running,
+        jobs_unknown=spending.unknown,
         alerts=alerts,
     )
 
@@ -417,16 +417,16 @@ def _alerts(
 ) -> dict[tuple[str, str, int], list[AlertRow]]:
     """Return the alerts of each month, project and version of a budget, by threshold."""
     of_these = (Alert.month.in_({m for m, _ in keys}), Alert.project.in_({p for _, p in keys}))
-    found: dict[tuple[str, str, int], list[AlertRow]] = {}
+    alerts: dict[tuple[str, str, int], list[AlertRow]] = {}
     with service.store.read() as session:
         for row in session.scalars(sa.select(Alert).where(*of_these).order_by(Alert.threshold)):
             alert = AlertRow(threshold=row.threshold, at=text_from_us(row.made_us))
-            found.setdefault((row.month, row.project, row.budget_version), []).append(alert)
-    return found
+            alerts.setdefault((row.month, row.project, row.budget_version), []).append(alert)
+    return alerts
 
 
 def _forecast(
-    service: Service, month: str, found: MonthSpending
+    service: Service, month: str, spending: MonthSpending
 ) -> tuple[Quantity | None, str | None]:
     """Return what the month will emit [gCO2e], or why that is not known."""
     now, (start, end) = service.now(), month_span(month, service.config.zone)
@@ -434,17 +434,17 @@ def _forecast(
         return None, "the month is over"
     if now < start:
         return None, "the month has not begun"
-    if found.spent is None or found.unknown:
+    if spending.spent is None or spending.unknown:
         return None, "a term of some job is not known"
     today = day_of(now, service.config.zone)
     begun = date.fromisoformat(f"{month}-01")
-    first = begun if found.began_before else _first_day(found.days, today)
+    first = begun if spending.began_before else _first_day(spending.days, today)
     number = (today - first).days
-    days = [found.days.get((first + DAY * n).isoformat(), 0.0) for n in range(number)]
+    days = [spending.days.get((first + DAY * n).isoformat(), 0.0) for n in range(number)]
     if number < DAYS_LEAST:
         return None, f"too few days: {max(0, number)} whole days of {DAYS_LEAST}"
     rest_days = (end - now) / DAY
-    return month_end(found.spent, days, rest_days), None
+    return month_end(spending.spent, days, rest_days), None
 
 
 def _first_day(days: dict[str, float], today: date) -> date:
@@ -464,8 +464,8 @@ def check_budgets(service: Service) -> None:
     An alert and its messages are written in one transaction, each at most once.
     """
     months = {service.month_now(), service.month_of(service.now() - LATE)}
-    wanted = budgets_of(service, months)
-    for (budget, _), row in zip(wanted, budget_rows(service, wanted), strict=True):
+    budgets = budgets_of(service, months)
+    for (budget, _), row in zip(budgets, budget_rows(service, budgets), strict=True):
         _record(service, budget, row)
 
 
@@ -474,8 +474,8 @@ def _record(service: Service, budget: Budget, row: BudgetRow) -> None:
     if row.spent_share is None:
         return
     percent = row.spent_share * 100
-    known = {alert.threshold for alert in row.alerts}
-    reached = [t for t in row.thresholds if percent >= t and t not in known]
+    thresholds = {alert.threshold for alert in row.alerts}
+    reached = [t for t in row.thresholds if percent >= t and t not in thresholds]
     if not reached:
         return
     now_us = service.now_us()

@@ -158,8 +158,8 @@ class IntensitySettings:
 
     def chain(self, zone: str) -> tuple[str, ...]:
         """Return the names of a zone's providers, best first."""
-        found = self.chains.get(zone)
-        return self.chains.get("", ()) if found is None else found
+        names = self.chains.get(zone)
+        return self.chains.get("", ()) if names is None else names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +272,7 @@ def _targets(variable: str, text: str) -> tuple[tuple[int, float], ...]:
 
 def _market_factors(variable: str, text: str) -> dict[str, MarketFactor]:
     """Return factors and who states them by zone, of `DE=350 statement of 2026; FR=20 AIB`."""
-    found: dict[str, MarketFactor] = {}
+    factors: dict[str, MarketFactor] = {}
     for part in filter(None, map(str.strip, text.split(";"))):
         zone, _, rest = part.partition("=")
         number, _, source = rest.strip().partition(" ")
@@ -286,10 +286,10 @@ def _market_factors(variable: str, text: str) -> dict[str, MarketFactor]:
                 f"{variable} has {part!r}; write ZONE=G SOURCE, separated by semicolons: "
                 f"0 to {FACTOR_MOST:g} g/kWh, and who states it"
             )
-        if name in found:
+        if name in factors:
             raise ConfigError(f"{variable} names {name} twice")
-        found[name] = MarketFactor(g_per_kwh, source.strip())
-    return found
+        factors[name] = MarketFactor(g_per_kwh, source.strip())
+    return factors
 
 
 def _count(variable: str, text: str) -> int:
@@ -327,7 +327,7 @@ def _days_by_project(variable: str, text: str) -> dict[str, timedelta]:
 
 def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
     """Return what groups see, of `team-vision=vision,video leads=vision:admin`."""
-    found = []
+    groups = []
     _require_codes(variable, text)
     for word in text.split():
         group, _, rest = word.partition("=")
@@ -338,13 +338,13 @@ def _group_projects(variable: str, text: str) -> tuple[GroupProjects, ...]:
                 f"{variable} has {word!r}; write GROUP=PROJECT,PROJECT or GROUP=PROJECT:admin, "
                 "with a space, comma, colon or equals sign in a name as in an address (%20)"
             )
-        found.append(GroupProjects(unquote(group), projects, scope or "read"))
-    return tuple(found)
+        groups.append(GroupProjects(unquote(group), projects, scope or "read"))
+    return tuple(groups)
 
 
-def _one_of(known: str, variable: str, text: str) -> str:
-    if text not in known.split():
-        raise ConfigError(f"{variable}={text!r} is none of: {known}")
+def _one_of(choices: str, variable: str, text: str) -> str:
+    if text not in choices.split():
+        raise ConfigError(f"{variable}={text!r} is none of: {choices}")
     return text
 
 
@@ -361,16 +361,16 @@ def _zone(variable: str, text: str) -> tzinfo:
 
 
 def _networks(variable: str, text: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    found = []
+    networks = []
     for word in _words(variable, text):
         try:
-            found.append(ip_network(plain_ip(word) or word))
+            networks.append(ip_network(plain_ip(word) or word))
         except ValueError:
             raise ConfigError(
                 f"{variable}={word!r} is not an IP address or network, such as 10.0.0.7 or "
                 "10.0.0.0/8"
             ) from None
-    return tuple(found)
+    return tuple(networks)
 
 
 def _hosts(variable: str, text: str) -> tuple[str, ...]:
@@ -676,8 +676,8 @@ def _given(env: Mapping[str, str], group: str = "") -> dict[str, Any]:
 
 
 def _s3(env: Mapping[str, str]) -> S3Access | None:
-    given = _given(env, "reports.s3.")
-    if not given:
+    settings = _given(env, "reports.s3.")
+    if not settings:
         return None
     key_id, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
     if not (key_id and secret):
@@ -685,15 +685,15 @@ def _s3(env: Mapping[str, str]) -> S3Access | None:
             "GRAMWATT_REPORT_S3_URL needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     region = env.get("AWS_REGION") or "us-east-1"
-    return S3Access(given["url"], key_id, secret, region, env.get("AWS_SESSION_TOKEN", ""))
+    return S3Access(settings["url"], key_id, secret, region, env.get("AWS_SESSION_TOKEN", ""))
 
 
-def _oidc(given: dict[str, Any]) -> OidcConfig | None:
-    if "issuer" not in given:
+def _oidc(settings: dict[str, Any]) -> OidcConfig | None:
+    if "issuer" not in settings:
         return None
-    if "client_id" not in given:
+    if "client_id" not in settings:
         raise ConfigError("GRAMWATT_OIDC_ISSUER needs GRAMWATT_OIDC_CLIENT_ID")
-    return OidcConfig(**given)
+    return OidcConfig(**settings)
 
 
 def _intensity(env: Mapping[str, str]) -> IntensitySettings:

@@ -327,8 +327,8 @@ def _fetch(store: ObjectStore, files: set[str], months: Sequence[str], to: Path)
     """Copy the files of these months, which DuckDB reads here."""
     import obstore
 
-    wanted = {_path(table, of) for table in MONTH_TABLES for of in months}
-    for file in sorted(files & {*wanted, *(f"{table}/part.parquet" for table in METHODS)}):
+    paths = {_path(table, of) for table in MONTH_TABLES for of in months}
+    for file in sorted(files & {*paths, *(f"{table}/part.parquet" for table in METHODS)}):
         (to / file).parent.mkdir(parents=True, exist_ok=True)
         with (to / file).open("wb") as stream:
             for chunk in obstore.get(store, file):

@@ -32,8 +32,8 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as text; a traceback follows on further lines."""
-        found = _request_id()
-        mark = f" [{found}]" if found else ""
+        request_id = _request_id()
+        mark = f" [{request_id}]" if request_id else ""
         return f"{_time(record)} {record.levelname}{mark} {super().format(record)}"
 
 
@@ -50,8 +50,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if found := _request_id():
-            line["request_id"] = found
+        if request_id := _request_id():
+            line["request_id"] = request_id
         line |= getattr(record, "request", {})
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
@@ -71,8 +71,8 @@ def set_up(form: Form) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
-    for known in root.handlers[:]:
-        root.removeHandler(known)
+    for present in root.handlers[:]:
+        root.removeHandler(present)
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     # That a task takes longer than its period is seen in its runs: it would be a line for each.
@@ -92,8 +92,8 @@ def install(app: Flask) -> None:
 
 
 def _begin() -> None:
-    given = request.headers.get(HEADER, "")
-    g.request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+    request_id = request.headers.get(HEADER, "")
+    g.request_id = request_id if _ID.fullmatch(request_id) else uuid.uuid4().hex
     g.request_began_s = time.perf_counter()
 
 

@@ -65,8 +65,8 @@ class AddressError(ValueError):
 
 def resolve(host: str, port: int) -> Sequence[str]:
     """Return the IP addresses of a host; raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in rows))
 
 
 def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
@@ -107,32 +107,32 @@ def checked_address(
     host = host_name(parts.hostname or "")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        found = lookup(host, port)
+        addresses = lookup(host, port)
     except (OSError, UnicodeError):
         raise AddressError(f"{host} is not known") from None
-    if not found:
+    if not addresses:
         raise AddressError(f"{host} is not known")
     if host not in allowed:
-        hidden = [address for address in found if not is_public(address)]
+        hidden = [address for address in addresses if not is_public(address)]
         if hidden:
             raise AddressError(
                 f"{host} is {hidden[0]}, which is not public; allow it in GRAMWATT_WEBHOOK_HOSTS"
             )
-    return found[0], port
+    return addresses[0], port
 
 
 def is_public(address: str) -> bool:
     """Return whether an IP address is one of the public network, also behind what it wraps."""
-    found = ip_address(address.partition("%")[0])
+    ip = ip_address(address.partition("%")[0])
     wrapped: IPv4Address | IPv6Address | None = None
-    if isinstance(found, IPv6Address):
-        if any(found in network for network in HIDDEN):
+    if isinstance(ip, IPv6Address):
+        if any(ip in network for network in HIDDEN):
             return False
-        teredo = found.teredo
-        wrapped = found.ipv4_mapped or found.sixtofour or (teredo[1] if teredo else None)
-        if found in NAT64:
-            wrapped = IPv4Address(int(found) & 0xFFFFFFFF)
-    checked = wrapped or found
+        teredo = ip.teredo
+        wrapped = ip.ipv4_mapped or ip.sixtofour or (teredo[1] if teredo else None)
+        if ip in NAT64:
+            wrapped = IPv4Address(int(ip) & 0xFFFFFFFF)
+    checked = wrapped or ip
     return checked.is_global and not checked.is_multicast
 
 
@@ -204,12 +204,12 @@ def report_of(service: Service, doc: dict[str, Any]) -> MonthDoc:
     return read_month(text)
 
 
-def write_files(folder: Path, made: list[ReportFile]) -> None:
+def write_files(folder: Path, files: list[ReportFile]) -> None:
     """Write files whole, or not at all; raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    for one in made:
-        with whole_file(folder / one.name) as stream:
-            stream.write(one.content)
+    for file in files:
+        with whole_file(folder / file.name) as stream:
+            stream.write(file.content)
 
 
 def project_text(name: str) -> str:
@@ -349,9 +349,9 @@ def send_mail(
     mail["Date"] = at
     mail["Message-ID"] = f"<{delivery}@gramwatt>"
     mail.set_content(text)
-    for one in files:
-        kind, _, subtype = one.media.partition(";")[0].partition("/")
-        mail.add_attachment(one.content, maintype=kind, subtype=subtype, filename=one.name)
+    for file in files:
+        kind, _, subtype = file.media.partition(";")[0].partition("/")
+        mail.add_attachment(file.content, maintype=kind, subtype=subtype, filename=file.name)
     host, secure = parts.hostname or "localhost", parts.scheme == "smtps"
     port = parts.port or (465 if secure else 25)
     try:
@@ -495,8 +495,8 @@ def _deliver(service: Service, key: int) -> bool:
         wait = min(wait, LONGEST_WAIT)
         next_us = None if failed else service.now_us() + span_us(wait)
         # What a receiver says may hold anything; PostgreSQL takes no text with a NUL in it.
-        said = " ".join(clean(str(error)).split())[:500]
-        _note(service, key, next_us=next_us, error=said)
+        error_text = " ".join(clean(str(error)).split())[:500]
+        _note(service, key, next_us=next_us, error=error_text)
         return False
     _note(service, key, next_us=None, sent_us=service.now_us(), error=None)
     return True
@@ -545,7 +545,7 @@ def _send_report(
     try:
         document = report_of(service, doc)
         if message.channel == MAIL:
-            made = report_files(service, document, MAILED)
+            files = report_files(service, document, MAILED)
             subject, lines = report_letter(document)
             send_mail(
                 service.config.alerts,
@@ -554,7 +554,7 @@ def _send_report(
                 lines,
                 delivery,
                 service.now(),
-                made,
+                files,
             )
         elif message.channel == FOLDER:
             write_files(Path(message.target), report_files(service, document))
@@ -562,8 +562,8 @@ def _send_report(
             raise SendError("GRAMWATT_REPORT_S3_URL is not set any more")
         else:
             access = replace(settings.s3, url=message.target)
-            for one in report_files(service, document):
-                put_s3(access, one.name, one.content, one.media)
+            for file in report_files(service, document):
+                put_s3(access, file.name, file.content, file.media)
     except (OSError, S3Error, NoDataError) as error:
         raise SendError(str(error)) from None
 

@@ -123,13 +123,13 @@ def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
     statement = sa.select(MonthSum.project, MonthSum.document).where(
         MonthSum.month == month, MonthSum.project != ALL, MonthSum.document.is_not(None)
     )
-    found: dict[tuple[str, ...], float] = {}
+    energies: dict[tuple[str, ...], float] = {}
     for row in session.execute(statement.order_by(MonthSum.project).limit(PROJECTS_MOST)):
         total_g = msgspec.json.decode(row.document, type=_Sums).totals.total_g
         if total_g is not None:
             for bound in BOUNDS:
-                found[row.project, bound] = getattr(total_g, bound)
-    return found
+                energies[row.project, bound] = getattr(total_g, bound)
+    return energies
 
 
 NOT_SET, HIDDEN = "not set", "set, hidden"
@@ -157,7 +157,7 @@ def effective_settings(
         usual = dict(settings_of(from_environment(env)))
     except ConfigError:  # the environment has changed since the start
         usual = {}
-    found = []
+    rows = []
     for setting, value in settings_of(service.config):
         name = setting.variable
         text = HIDDEN if setting.secret and value else value_text(name, value)
@@ -169,8 +169,8 @@ def effective_settings(
         else:
             origin = files.get(name.removeprefix("GRAMWATT_").lower(), "default")
             text = NOT_SET if setting.secret else text  # another variable set it, as KEY_FILE does
-        found.append(EffectiveSetting(name, setting.text, text, origin))
-    return found
+        rows.append(EffectiveSetting(name, setting.text, text, origin))
+    return rows
 
 
 def value_text(variable: str, value: Any) -> str:

@@ -16,12 +16,12 @@ LIMIT_S = 20.0
 """How long a stopping process waits for requests and tasks [s]; Kubernetes kills after 30 s."""
 
 
-def announce(asked: Event) -> None:
+def announce(event: Event) -> None:
     """Set the event at SIGTERM, before what the program around the app does then."""
     usual = signal.getsignal(signal.SIGTERM)
 
     def ask(number: int, frame: FrameType | None) -> None:
-        asked.set()
+        event.set()
         if callable(usual):
             usual(number, frame)
 
@@ -32,8 +32,8 @@ def announce(asked: Event) -> None:
 class Stop:
     """Whether this process was asked to stop, and how long it may still take."""
 
-    def __init__(self, asked: Event | None = None) -> None:
-        self._asked = asked or Event()
+    def __init__(self, event: Event | None = None) -> None:
+        self._asked = event or Event()
         self._until_s = 0.0
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._ask)

@@ -69,9 +69,9 @@ def begin(service: Service, oidc: OidcConfig, redirect_uri: str) -> tuple[str, s
     """
     endpoint = _provider(oidc)["authorization_endpoint"]
     nonce, verifier = new_token(), new_token()
-    kept = Caller(json.dumps([nonce, verifier]), scope="")
+    stored_state = Caller(json.dumps([nonce, verifier]), scope="")
     with service.store.write() as session:
-        state = add(service, session, STATE, kept, STATE_LASTS)
+        state = add(service, session, STATE, stored_state, STATE_LASTS)
     client = _client(oidc, redirect_uri)
     url, _ = client.create_authorization_url(
         endpoint, state=state, nonce=nonce, code_verifier=verifier
@@ -172,16 +172,16 @@ def _client(oidc: OidcConfig, redirect_uri: str) -> Any:
 
 def _provider(oidc: OidcConfig) -> Mapping[str, Any]:
     """Return the provider's own description, at most an hour old where it answers."""
-    asked_s, known = _descriptions.get(oidc.issuer, (0.0, None))
-    if known is None or time.monotonic() - asked_s > DESCRIBED_S:
+    asked_s, description = _descriptions.get(oidc.issuer, (0.0, None))
+    if description is None or time.monotonic() - asked_s > DESCRIBED_S:
         try:
             with _one_exchange():
-                known = _described(oidc.issuer)
+                description = _described(oidc.issuer)
         except (BusyError, LoginError):
-            if known is None:
+            if description is None:
                 raise
-        _descriptions[oidc.issuer] = time.monotonic(), known
-    return known
+        _descriptions[oidc.issuer] = time.monotonic(), description
+    return description
 
 
 def _described(issuer: str) -> dict[str, Any]:
@@ -189,15 +189,15 @@ def _described(issuer: str) -> dict[str, Any]:
     try:
         with new_session(repeats=False) as session:
             url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = session.get(url, timeout=TIMEOUT_S).json()
-        if found["issuer"] != issuer:
+            description = session.get(url, timeout=TIMEOUT_S).json()
+        if description["issuer"] != issuer:
             raise LoginError("the provider names another issuer than GRAMWATT_OIDC_ISSUER")
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-            if urlsplit(found[name]).scheme != urlsplit(issuer).scheme:
+            if urlsplit(description[name]).scheme != urlsplit(issuer).scheme:
                 raise LoginError(f"the provider's {name} is not {urlsplit(issuer).scheme}")
     except (RequestException, ValueError, KeyError, TypeError) as error:
         raise LoginError(f"the provider does not answer ({type(error).__name__})") from None
-    return dict(found)
+    return dict(description)
 
 
 def _consume_state(service: Service, state: str) -> list[str]:
@@ -209,11 +209,11 @@ def _consume_state(service: Service, state: str) -> list[str]:
     )
     gone = sa.delete(BrowserSession).where(*statement).returning(BrowserSession.name)
     with service.store.write() as session:
-        kept = session.scalars(gone).all()
-    if not kept:
+        states = session.scalars(gone).all()
+    if not states:
         raise LoginError("this sign-in was used already, or took too long; start again")
-    found: list[str] = json.loads(kept[0])
-    return found
+    state_parts: list[str] = json.loads(states[0])
+    return state_parts
 
 
 def _verified(
@@ -256,7 +256,7 @@ def _caller(oidc: OidcConfig, claims: Mapping[str, Any], address: str) -> Caller
             return Caller(name, address, scope)
     if own := [access for access in oidc.projects if access.group in groups]:
         scope = ADMIN if all(access.scope == ADMIN for access in own) else READ
-        return Caller(name, address, scope, frozenset().union(*(one.projects for one in own)))
+        return Caller(name, address, scope, frozenset().union(*(group.projects for group in own)))
     raise LoginError(f"you are in no group that may sign in here, of {len(groups)} that you are in")
 
 

@@ -66,27 +66,27 @@ def open_session(service: Service, caller: Caller) -> str:
 def exchange_link(service: Service, token: str, address: str) -> str | None:
     """Return the cookie for a link's token; None for a token that is unknown, used or too old."""
     with service.store.write() as session:
-        found = _find(service, session, LINK, token)
+        link = _find(service, session, LINK, token)
         # Of two that use the link at once, only one deletes its row.
         gone = sa.delete(BrowserSession).where(BrowserSession.digest == digest(token))
-        if found is None or not session.execute(gone.returning(BrowserSession.digest)).all():
+        if link is None or not session.execute(gone.returning(BrowserSession.digest)).all():
             return None
-        caller = Caller(found.name, address, found.scope, projects_of(found.projects))
+        caller = Caller(link.name, address, link.scope, projects_of(link.projects))
         return _enter(service, session, caller)
 
 
 def caller_of(service: Service, cookie: str, address: str) -> Caller | None:
     """Return the caller with this cookie; None when the session is unknown or over."""
     with service.store.read() as session:
-        found = _find(service, session, COOKIE, cookie)
-    if found is None or found.signer != _signer(service):
+        row = _find(service, session, COOKIE, cookie)
+    if row is None or row.signer != _signer(service):
         return None
     return Caller(
-        found.name,
+        row.name,
         address,
-        found.scope,
-        projects_of(found.projects),
-        f"session {found.digest[:ID_LENGTH]}",
+        row.scope,
+        projects_of(row.projects),
+        f"session {row.digest[:ID_LENGTH]}",
     )
 
 
@@ -122,9 +122,9 @@ def end_sessions_of(service: Service, person: str) -> EndedSessions:
     return _end(service, person, BrowserSession.name == person)
 
 
-def _end(service: Service, what: str, wanted: sa.ColumnElement[bool]) -> EndedSessions:
+def _end(service: Service, what: str, condition: sa.ColumnElement[bool]) -> EndedSessions:
     kinds = BrowserSession.kind.in_((LINK, COOKIE))
-    gone = sa.delete(BrowserSession).where(wanted, kinds).returning(BrowserSession.name)
+    gone = sa.delete(BrowserSession).where(condition, kinds).returning(BrowserSession.name)
     with service.store.write() as session:
         names = session.scalars(gone).all()
         if not names:

@@ -113,8 +113,8 @@ _SCOPES = {
 
 def declared(app: App) -> dict[str, Access]:
     """Return who may call each endpoint of the app; the dictionary in which a blueprint says it."""
-    found: dict[str, Access] = app.extensions.setdefault(_DECLARED, {})
-    return found
+    accesses: dict[str, Access] = app.extensions.setdefault(_DECLARED, {})
+    return accesses
 
 
 def install(app: Flask) -> None:
@@ -203,8 +203,8 @@ def _log_export(response: Response) -> Response:
 
 def whole_service() -> Service:
     """Return the service without a caller: for checks, and for routes that let somebody in."""
-    found: Service = current_app.extensions[EXTENSION]
-    return found
+    service: Service = current_app.extensions[EXTENSION]
+    return service
 
 
 def cookie_name() -> str:
@@ -261,20 +261,20 @@ def _caller_or_known() -> Caller:
     header = request.headers.get("Authorization")
     if request.endpoint != METRICS or not header:
         return _caller()
-    known: dict[str, Caller] = current_app.extensions.setdefault(_KNOWN, {})
+    recent: dict[str, Caller] = current_app.extensions.setdefault(_KNOWN, {})
     shown = digest(header)
     try:
-        found = _caller()
+        caller = _caller()
     except UNAVAILABLE:
-        if shown in known:
-            return known[shown]
+        if shown in recent:
+            return recent[shown]
         raise
     except Problem:
-        known.pop(shown, None)
+        recent.pop(shown, None)
         raise
-    if len(known) < _KNOWN_MOST:
-        known[shown] = found
-    return found
+    if len(recent) < _KNOWN_MOST:
+        recent[shown] = caller
+    return caller
 
 
 def has_valid_key() -> bool:
@@ -292,16 +292,16 @@ def _caller() -> Caller:
     address = request.remote_addr or "local"
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and key:
-        found = authenticate(whole_service(), key.strip(), address)
-        if found is None:
+        caller = authenticate(whole_service(), key.strip(), address)
+        if caller is None:
             raise Problem("unauthorised", "the key is unknown, revoked or expired")
-        return found
+        return caller
     cookie = request.cookies.get(cookie_name())
-    found = sessions.caller_of(whole_service(), cookie, address) if cookie else None
-    if found is None:
+    caller = sessions.caller_of(whole_service(), cookie, address) if cookie else None
+    if caller is None:
         raise Problem("unauthorised", CODES["unauthorised"][1])
     _check_same_site()
-    return found
+    return caller
 
 
 def _check_same_site() -> None:

@@ -115,9 +115,9 @@ def _schemas(operations: Iterable[Operation]) -> tuple[_Refs, dict[str, Any]]:
     for operation in operations:
         statement = (operation.body, *operation.answers.values())
         shapes |= dict.fromkeys(shape for shape in statement if shape is not None)
-    refs, made = msgspec.json.schema_components(shapes, ref_template=_NAMED_REF)
+    refs, schemas = msgspec.json.schema_components(shapes, ref_template=_NAMED_REF)
     components = msgspec.json.decode(
-        msgspec.json.encode(made)
+        msgspec.json.encode(schemas)
     )  # defaults that are tuples are lists
     for schema in components.values():
         if "properties" in schema:
@@ -169,10 +169,10 @@ def _parameters(model: type[msgspec.Struct], place: str) -> list[dict[str, Any]]
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a parameter's schema without "or null": a parameter left out is how it is null."""
     choices = [item for item in schema.get("anyOf", []) if item.get("type") != "null"]
-    kept = {k: v for k, v in schema.items() if k not in ("anyOf", "title", "default")}
+    rest = {k: v for k, v in schema.items() if k not in ("anyOf", "title", "default")}
     if len(choices) == 1:
-        return {**kept, **choices[0]}
-    return {**kept, **({"default": schema["default"]} if schema.get("default") is not None else {})}
+        return {**rest, **choices[0]}
+    return {**rest, **({"default": schema["default"]} if schema.get("default") is not None else {})}
 
 
 def _responses(operation: Operation, refs: _Refs) -> dict[str, Any]:

@@ -112,10 +112,10 @@ def _matches(catalog: Catalog, kind: str, name: str | None) -> CatalogAnswer:
     if name is None:
         return CatalogAnswer(matches=[doc(row) for row in every()], reason=None)
     if kind == "hardware":
-        found, reason = forms.matches(catalog, name)
+        matches, reason = forms.matches(catalog, name)
     else:
-        found, reason = find_matches(find, name)
-    return CatalogAnswer(matches=[doc(row) for row in found], reason=reason)
+        matches, reason = find_matches(find, name)
+    return CatalogAnswer(matches=[doc(row) for row in matches], reason=reason)
 
 
 suggestions_routes = Routes("suggestions")
@@ -198,14 +198,14 @@ def import_intensity(body: IntensityBody) -> IntensityAdded:
         for n, p in enumerate(body.points)
     )
     try:
-        found = import_points(service(), body.zone, body.source, body.basis, body.signal, rows)
+        added = import_points(service(), body.zone, body.source, body.basis, body.signal, rows)
     except IntensityFileError as error:
         raise invalid("body.points", str(error)) from None
     except LookupFailed as error:
         raise Problem("unknown-name", error.message, close=list(error.close)) from None
-    what = f"{found.zone}, {found.points} points of {body.source}"
+    what = f"{added.zone}, {added.points} points of {body.source}"
     audit.log(service(), "intensity-imported", what)
-    return found
+    return added
 
 
 @routes.get("/v1/intensity/<zone>", "unknown-name", access=Access.INGEST_OR_READ)

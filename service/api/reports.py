@@ -199,9 +199,9 @@ def job_response(
         return tag_of(MEDIA[form], version, basis, full and form != "json")
 
     if request.if_none_match:  # neither document nor advice is read for a reader who has them
-        known = tag(document_version(seen, job_id, revision))
-        if reader_has(known):
-            return with_etag(known, MEDIA[form], bytes)
+        etag = tag(document_version(seen, job_id, revision))
+        if reader_has(etag):
+            return with_etag(etag, MEDIA[form], bytes)
     stored = job_document(seen, job_id, revision)
 
     def render() -> bytes:
@@ -225,9 +225,9 @@ def month_response(
     """Return the report of a month in one format, with its ETag; short with the address of the
     `whole`.
     """
-    found = service()
+    store_view = service()
     with heavy():
-        text = month_text(found, month, project, revision=revision, nil=True)
+        text = month_text(store_view, month, project, revision=revision, nil=True)
         return with_etag(
             tag_of(MEDIA[form], text),
             MEDIA[form],
@@ -239,9 +239,9 @@ def _month(text: str, form: MonthFormat | Page, whole: str) -> bytes:
     if form == "json":
         return rendering.indented(text)
     document = read_month(text)
-    kept = document.month, document.project, document.revision
+    key = document.month, document.project, document.revision
     return rendering.render_month(
-        document, form, lambda: job_table(service(), *kept).jobs, whole, _mark()
+        document, form, lambda: job_table(service(), *key).jobs, whole, _mark()
     )
 
 
@@ -355,11 +355,11 @@ def compare_jobs_file(path: ComparisonFile, query: ComparisonQuery) -> Response:
 def _response(query: ComparisonQuery, form: JobFormat) -> Response:
     with heavy():
         try:
-            found, date = comparison(service(), query.before, query.after, query.unit)
+            document, date = comparison(service(), query.before, query.after, query.unit)
         except ScoreError as error:
             if error.code != "not-comparable":
                 raise
             raise Problem("not-comparable", error.message) from None
         mark = service().config.reports.decimal_mark
-        tag = tag_of(MEDIA[form], to_text(found), date)
-        return with_etag(tag, MEDIA[form], lambda: render_comparison(found, form, date, mark))
+        tag = tag_of(MEDIA[form], to_text(document), date)
+        return with_etag(tag, MEDIA[form], lambda: render_comparison(document, form, date, mark))

@@ -126,10 +126,10 @@ class Operation:
         }
         if self.body is not None:
             inputs["body"] = _from_body(self.body)
-        wanted = {name: value for name, value in inputs.items() if name in self.hints}
-        answer = self.view(**wanted)
-        found = answer if isinstance(answer, Response) else json_response(answer, self.status)
-        return tagged(found) if self.method == "GET" else found
+        arguments = {name: value for name, value in inputs.items() if name in self.hints}
+        answer = self.view(**arguments)
+        response = answer if isinstance(answer, Response) else json_response(answer, self.status)
+        return tagged(response) if self.method == "GET" else response
 
 
 class Routes:
@@ -158,12 +158,12 @@ class Routes:
 
         def register(view: View) -> View:
             hints = get_type_hints(view)
-            made = hints.pop("return", None)
+            result = hints.pop("return", None)
             operation = Operation(
                 method,
                 rule,
                 view,
-                media or {JSON: made},
+                media or {JSON: result},
                 problems,
                 access,
                 lines,
@@ -211,16 +211,16 @@ def _parameters(model: type[Struct]) -> dict[str, str | list[str]]:
     except UnicodeDecodeError:
         raise invalid("query", "is not UTF-8", "encoding") from None
     types = types_of(model)
-    given: dict[str, str | list[str]] = {}
+    by_name: dict[str, str | list[str]] = {}
     for name, values in request.args.lists():
         kind = types.get(name)
         if get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list:
-            given[name] = values
+            by_name[name] = values
         elif len(values) > 1:
             raise invalid(f"query.{name}", "given more than once", "repeated")
         else:
-            given[name] = values[0]
-    return given
+            by_name[name] = values[0]
+    return by_name
 
 
 def from_strings(model: type[Model], values: Mapping[str, Any], where: str) -> Model:

@@ -56,10 +56,10 @@ def caller() -> Caller:
 
     Raises Problem on a route that needs no key, where nobody is known.
     """
-    found: Caller | None = g.get("caller")
-    if found is None:
+    of_request: Caller | None = g.get("caller")
+    if of_request is None:
         raise Problem("unauthorised", CODES["unauthorised"][1])
-    return found
+    return of_request
 
 
 def service() -> Service:
@@ -83,21 +83,21 @@ class Queue:
     @contextmanager
     def turn(self, name: str) -> Iterator[None]:
         """Wait until those before have ended; raises BusyError where too many wait already."""
-        mine = (name, object())
+        entry = (name, object())
         with self._changed:
-            waiting = [one for one, _ in self._names[1:]]
+            waiting = [entry_waiting for entry_waiting, _ in self._names[1:]]
             full = len(waiting) >= WAITING_MOST or waiting.count(name) >= WAITING_OF_KEY_MOST
             if self._names and full:
                 raise BusyError("reports, plans and comparisons of others come first; ask again")
-            self._names.append(mine)
-            if not self._changed.wait_for(lambda: self._names[0] is mine, WAIT_S):
-                self._names.remove(mine)
+            self._names.append(entry)
+            if not self._changed.wait_for(lambda: self._names[0] is entry, WAIT_S):
+                self._names.remove(entry)
                 raise BusyError(f"no turn came within {WAIT_S:g} s; ask again")
         try:
             yield
         finally:
             with self._changed:
-                self._names.remove(mine)
+                self._names.remove(entry)
                 self._changed.notify_all()
 
 
@@ -124,17 +124,17 @@ def answered_once(
     `key-reused` for another request under the same key, `conflict` while the first is at work.
     """
     try:
-        known = _claim(service, caller, key, request)
+        stored = _claim(service, caller, key, request)
     except IntegrityError:  # the first one came in the same moment
         raise _being_answered(key) from None
-    if known is None:
+    if stored is None:
         return _work(service, (caller, key), work)
-    if known.request != request:
+    if stored.request != request:
         text = f"the idempotency key {key[:40]!r} was sent with another request before"
         raise ServiceError(text, "key-reused")
-    if known.answer is None:
+    if stored.answer is None:
         raise _being_answered(key)
-    return json.loads(known.answer)
+    return json.loads(stored.answer)
 
 
 def _claim(service: Service, caller: str, key: str, request: str) -> KeptAnswer | None:
@@ -145,22 +145,22 @@ def _claim(service: Service, caller: str, key: str, request: str) -> KeptAnswer 
     ahead = KeptAnswer.made_us > now_us + span_us(GIVEN_UP)  # the clock was, and it would stay
     with service.store.write() as session:
         session.execute(sa.delete(KeptAnswer).where(sa.or_(expired, dead, ahead)))
-        known = session.get(KeptAnswer, (caller, key))
-        if known is None:
+        stored = session.get(KeptAnswer, (caller, key))
+        if stored is None:
             session.add(KeptAnswer(caller=caller, key=key, made_us=now_us, request=request))
-    return known
+    return stored
 
 
 def _work(service: Service, name: tuple[str, str], work: Callable[[], object]) -> object:
-    mine = (KeptAnswer.caller == name[0], KeptAnswer.key == name[1])
+    of_caller = (KeptAnswer.caller == name[0], KeptAnswer.key == name[1])
     try:
         answer = work()
     except BaseException:
         with service.store.write() as session:
-            session.execute(sa.delete(KeptAnswer).where(*mine))
+            session.execute(sa.delete(KeptAnswer).where(*of_caller))
         raise
     with service.store.write() as session:
-        session.execute(sa.update(KeptAnswer).where(*mine).values(answer=to_text(answer)))
+        session.execute(sa.update(KeptAnswer).where(*of_caller).values(answer=to_text(answer)))
     return answer
 
 
@@ -185,7 +185,7 @@ def once(body: msgspec.Struct, work: Callable[[], Answer]) -> Answer:
         return work()
     if not re.fullmatch(KEY_PATTERN, key):
         raise invalid(f"header.{IDEMPOTENCY_KEY}", "has 1 to 255 printable ASCII characters")
-    asked = f"{request.method} {request.full_path} ".encode() + msgspec.json.encode(body)
-    digest = hashlib.sha256(asked).hexdigest()
+    request_text = f"{request.method} {request.full_path} ".encode() + msgspec.json.encode(body)
+    digest = hashlib.sha256(request_text).hexdigest()
     answer: Any = answered_once(service().for_every_project(), caller().identity, key, digest, work)
     return answer  # type: ignore[no-any-return]

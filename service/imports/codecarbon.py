@@ -142,13 +142,13 @@ class Machine:
             each = j_from_kwh(energy_kwh["gpu"]) / max(1, len(self.gpus))
             joules |= {f"gpu-{number}": each for number in range(max(1, len(self.gpus)))}
         length = span[1] - span[0]
-        found: list[IntervalRecord] = []
+        records: list[IntervalRecord] = []
         for start, end in _pieces(*span):
             for device_id, whole_j in joules.items():
-                found.append(
+                records.append(
                     IntervalRecord(
                         **who,
-                        seq=seq + len(found),
+                        seq=seq + len(records),
                         device_id=device_id,
                         start=start,
                         end=end,
@@ -156,7 +156,7 @@ class Machine:
                         kind="measured" if device_id.startswith("gpu") else "estimated",
                     )
                 )
-        return found
+        return records
 
 
 def notice(text: str) -> str:
@@ -396,23 +396,23 @@ def _job_id(fields: Mapping[str, Any]) -> str:
 
 def _longest(rows: Iterable[_Row], answer: ImportAnswer) -> Sequence[_Row]:
     """Return the row with the longest duration of each run, in the order of the file."""
-    found: dict[str, _Row] = {}
+    longest: dict[str, _Row] = {}
     for row in rows:
-        known = found.get(row.job_id)
-        if known is not None and known.writer == row.writer:
+        before = longest.get(row.job_id)
+        if before is not None and before.writer == row.writer:
             answer.duplicate += 1
             continue
-        answer.superseded += known is not None
-        if known is None or row.length > known.length:
-            found[row.job_id] = row
-    return list(found.values())
+        answer.superseded += before is not None
+        if before is None or row.length > before.length:
+            longest[row.job_id] = row
+    return list(longest.values())
 
 
 def _import_row(service: Service, row: _Row, answer: ImportAnswer) -> None:
     with service.store.read() as session:
-        known = session.scalar(sa.select(Job.started_us).where(Job.job_id == row.job_id))
+        stored_us = session.scalar(sa.select(Job.started_us).where(Job.job_id == row.job_id))
     # The time of a row is cut to seconds, so a later row of the run would start elsewhere.
-    started = row.end - row.length if known is None else from_us(known)
+    started = row.end - row.length if stored_us is None else from_us(stored_us)
     records = _records(row, started, service.catalog)
     lines = [encode(record).encode() for record in records]
     for record in map(decode, lines):
@@ -425,7 +425,7 @@ def _import_row(service: Service, row: _Row, answer: ImportAnswer) -> None:
     if not taken.accepted:
         answer.duplicate += 1
     else:
-        (answer.imported if known is None else answer.updated).append(row.job_id)
+        (answer.imported if stored_us is None else answer.updated).append(row.job_id)
 
 
 def _records(row: _Row, started: datetime, catalog: Catalog) -> list[AnyRecord]:

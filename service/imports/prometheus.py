@@ -89,8 +89,8 @@ class Prometheus:
         except ValueError:
             raise PrometheusError(f"{self._shown} does not answer as Prometheus does") from None
         if not isinstance(document, dict) or document.get("status") != "success":
-            said = document.get("error") if isinstance(document, dict) else None
-            text = said or f"HTTP {answer.status}"
+            reason = document.get("error") if isinstance(document, dict) else None
+            text = reason or f"HTTP {answer.status}"
             raise PrometheusError(f"{self._shown} refuses {query!r}: {text}")
         try:
             return [
@@ -143,15 +143,15 @@ class Rule:
         values = [labels.get(key, "") for key in self.by]
         if not any(values):
             return None
-        known = {key: labels.get(key, "") for key in _placeholders(self.project + self.name)}
+        label_values = {key: labels.get(key, "") for key in _placeholders(self.project + self.name)}
         digest = sha256(repr(sorted(zip(self.by, values, strict=True))).encode()).hexdigest()[:16]
         tags = {key: value[:512] for key, value in zip(self.by, values, strict=True) if value}
         if "pod" in tags:  # as a tag it is the uid, by which one work of two sources is known
             tags["pod_name"] = tags.pop("pod")
         if uid := tags.pop("pod_uid", labels.get("pod_uid", "")):
             tags["pod"] = uid
-        name = self.name.format_map(known) or " ".join(filter(None, values))
-        project = self.project.format_map(known) or "default"
+        name = self.name.format_map(label_values) or " ".join(filter(None, values))
+        project = self.project.format_map(label_values) or "default"
         job_id = bound_id(f"prom-{digest}", project)
         return Work(job_id, project, name[:512], tuple(sorted(tags.items())))
 
@@ -165,20 +165,20 @@ class JobMapping:
 
     def work(self, labels: Mapping[str, str]) -> Work | None:
         """Return the job by the first rule that holds; None for samples of nobody."""
-        found = (rule.work(labels) for rule in self.rules)
-        return next((work for work in found if work), None)
+        works = (rule.work(labels) for rule in self.rules)
+        return next((work for work in works if work), None)
 
 
 def named(labels: Mapping[str, str]) -> dict[str, str]:
     """Return labels by the names that a mapping uses; a scrape's own names give way to those that
     the exporter wrote (`exported_pod`).
     """
-    found = {key: value for key, value in labels.items() if not key.startswith("exported_")}
-    given = {k.removeprefix("exported_"): v for k, v in labels.items() if k not in found}
-    found |= given
-    renamed = {RENAMED[key]: value for key, value in found.items() if key in RENAMED}
-    host = next((found[key] for key in HOSTS if found.get(key)), "")
-    return {**found, **renamed, "host": host.rpartition(":")[0] or host}
+    own = {key: value for key, value in labels.items() if not key.startswith("exported_")}
+    exported = {k.removeprefix("exported_"): v for k, v in labels.items() if k not in own}
+    own |= exported
+    renamed = {RENAMED[key]: value for key, value in own.items() if key in RENAMED}
+    host = next((own[key] for key in HOSTS if own.get(key)), "")
+    return {**own, **renamed, "host": host.rpartition(":")[0] or host}
 
 
 def read_mapping(path: Path) -> JobMapping:
@@ -285,7 +285,10 @@ class Track:
     ) -> Iterator[Step]:
         """Yield the steps of these readings, in order of time, after those before."""
         if self.last is not None:
-            readings = [self.last, *(one for one in readings if one.at_s > self.last.at_s)]
+            readings = [
+                self.last,
+                *(reading for reading in readings if reading.at_s > self.last.at_s),
+            ]
         if not readings:
             return
         self.last = readings[-1]
@@ -353,12 +356,12 @@ class Boards:
         """Return one reading for each board and moment; slices and tenants repeat the board's."""
         rows: dict[str, dict[float, list[tuple[dict[str, str], float]]]]
         rows = defaultdict(lambda: defaultdict(list))
-        for one in series:
-            labels = named(one.labels)
+        for track in series:
+            labels = named(track.labels)
             if not (uuid := labels.get("UUID")):
                 continue
             self.tracks.setdefault(uuid, Track(labels))
-            for at_s, value in one.samples:
+            for at_s, value in track.samples:
                 rows[uuid][at_s].append((labels, value))
         return {
             uuid: [
@@ -371,24 +374,26 @@ class Boards:
     def _parts(self, rows: list[dict[str, str]]) -> Parts:
         """Return who has which part of a board: slices by their profile, tenants equally."""
         slices = {row["GPU_I_ID"] for row in rows if row.get("GPU_I_ID")}
-        found: dict[Work, float] = defaultdict(float)
-        whose = [(row, self._work(row)) for row in rows]
+        parts: dict[Work, float] = defaultdict(float)
+        rows_and_work = [(row, self._work(row)) for row in rows]
         if slices:
             for number in slices:
-                mine = [(row, work) for row, work in whose if row.get("GPU_I_ID") == number]
-                part = _slice_part(mine[0][0], len(slices))
-                works = dict.fromkeys(work for _, work in mine)
+                of_slice = [
+                    (row, work) for row, work in rows_and_work if row.get("GPU_I_ID") == number
+                ]
+                part = _slice_part(of_slice[0][0], len(slices))
+                works = dict.fromkeys(work for _, work in of_slice)
                 for work in works:
                     if work:
-                        found[work] += part / len(works)
+                        parts[work] += part / len(works)
         else:
-            works = dict.fromkeys(work for _, work in whose)
+            works = dict.fromkeys(work for _, work in rows_and_work)
             if len(works) > 1:  # the exporter has a row without a pod beside the others'
                 works.pop(None, None)
             for work in works:
                 if work:
-                    found[work] = 1 / len(works)
-        return tuple(sorted(found.items(), key=lambda item: item[0].job_id))
+                    parts[work] = 1 / len(works)
+        return tuple(sorted(parts.items(), key=lambda item: item[0].job_id))
 
 
 def _slice_part(row: Mapping[str, str], slices: int) -> float:
@@ -405,8 +410,8 @@ class Pods:
 
     def energy(self, series: list[Series]) -> Iterator[tuple[tuple[str, str], Step, Track]]:
         """Yield steps by host and device class; a pod's counter begins with the pod."""
-        for one in series:
-            labels = named(one.labels)
+        for one_series in series:
+            labels = named(one_series.labels)
             device_class = ZONES.get(labels.get("zone", ""))
             work = self._work(labels)
             if device_class is None or work is None:
@@ -414,7 +419,7 @@ class Pods:
             key = work.job_id, labels.get("pod_uid", ""), labels["host"], device_class
             track = self.tracks.setdefault(key, Track(labels))
             parts: Parts = ((work, 1.0),)
-            readings = [Reading(at_s, value, parts) for at_s, value in one.samples]
+            readings = [Reading(at_s, value, parts) for at_s, value in one_series.samples]
             steps = track.steps(readings, lambda a, b: b.value - a.value, "attributed")
             yield from (((labels["host"], device_class), step, track) for step in steps)
 
@@ -473,8 +478,8 @@ class _Device:
     def add(self, step: Step) -> None:
         """Add a step; those of several pods of the job over one span are summed."""
         span = step.start_s, step.end_s
-        if known := self._steps.get(span):
-            step = step._replace(energy_j=step.energy_j + known.energy_j, part=known.part)
+        if before := self._steps.get(span):
+            step = step._replace(energy_j=step.energy_j + before.energy_j, part=before.part)
         self._steps[span] = step
 
     def fold(self) -> None:

@@ -113,22 +113,26 @@ def import_csv(
     Raises IntensityFileError, LookupFailed for an unknown zone, or OSError. Nothing is stored then.
     """
     key = service.catalog.zone(zone).zone
-    found, known = _read(file, key, basis, progress)
-    derived = known is not None and known.derived and basis == "lifecycle"
+    of_file, publisher = _read(file, key, basis, progress)
+    derived = publisher is not None and publisher.derived and basis == "lifecycle"
     series = SeriesName(key, signal, basis, IMPORTED, "production" if derived else "")
-    added = _kept(service, series, found)
+    added = _kept(service, series, of_file)
     stated = origin or Origin()
-    if known is not None:
+    if publisher is not None:
         stated = Origin(
-            stated.publisher or known.publisher, stated.licence or known.licence, stated.link
+            stated.publisher or publisher.publisher,
+            stated.licence or publisher.licence,
+            stated.link,
         )
-        notes = [Notice("intensity-reused", known.note, "g_per_kwh")] if known.note else []
+        notes = [Notice("intensity-reused", publisher.note, "g_per_kwh")] if publisher.note else []
         added.notices += notes
     row = {"zone": key, "signal": signal, "basis": basis, **stated._asdict()}
-    last = found[-1].end - timedelta(seconds=1)
-    row |= {"first_day": found[0].start.toordinal(), "last_day": last.toordinal()}
+    last = of_file[-1].end - timedelta(seconds=1)
+    row |= {"first_day": of_file[0].start.toordinal(), "last_day": last.toordinal()}
     digest = _note(service, file, row)
-    return IntensityImport(**asdict(added), sha256=digest, format=known.name if known else None)
+    return IntensityImport(
+        **asdict(added), sha256=digest, format=publisher.name if publisher else None
+    )
 
 
 def import_points(
@@ -144,20 +148,20 @@ def import_points(
     return _kept(service, SeriesName(key, signal, basis, source), _sent(list(rows)))
 
 
-def _kept(service: Service, series: SeriesName, found: Sequence[Span]) -> IntensityAdded:
-    values = [value for span in found for value in span.values]
+def _kept(service: Service, series: SeriesName, of_file: Sequence[Span]) -> IntensityAdded:
+    values = [value for span in of_file for value in span.values]
     numbers = [value for value in values if not math.isnan(value)]
     if text := wrong_unit(numbers, series.basis):
         raise IntensityFileError(text)
     annual = service.catalog.zone(series.zone)
     year = None if annual.world_fallback else annual.intensity.value
     notices = remark(values, "g_per_kwh", series.basis, year)
-    steps = [round(span.step.total_seconds()) for span in found]
+    steps = [round(span.step.total_seconds()) for span in of_file]
     new = sum(
         keep(service, series, step_s, "hourly", span.start, span.values)
-        for step_s, span in zip(steps, found, strict=True)
+        for step_s, span in zip(steps, of_file, strict=True)
     )
-    start, end = found[0].start, found[-1].end
+    start, end = of_file[0].start, of_file[-1].end
     return IntensityAdded(
         zone=series.zone,
         points=len(values),
@@ -197,18 +201,18 @@ def _read(
             header = next(rows, [])
             if [column_name(name) for name in header] == COLUMNS:
                 return spans([_point(row) for row in _own(rows)]), None
-            known = format_of(header)
-            if known is None:
+            publisher = format_of(header)
+            if publisher is None:
                 publishers = ", ".join(dict.fromkeys(each.publisher for each in FORMATS))
                 raise IntensityFileError(
                     f"line 1: the columns are {','.join(COLUMNS)}, in this order, or those of a "
                     f"file of {publishers}"
                 )
             decimal = "," if table.delimiter == ";" else "."
-            points = known.read(lines(header, rows), Question(zone, basis, decimal))
+            points = publisher.read(lines(header, rows), Question(zone, basis, decimal))
             for point in points:
                 _bounded(point.where, f"{point.value:g}", point.value)
-            return spans(in_order(points), gaps=True), known
+            return spans(in_order(points), gaps=True), publisher
     except UnicodeDecodeError:
         raise IntensityFileError("not a text file in UTF-8") from None
     except TableError as error:
@@ -240,11 +244,9 @@ def _sent(rows: Sequence[Row]) -> list[Span]:
         raise IntensityFileError("no points were sent")
     points = [_point(row) for row in rows]
     first = rows[0]
-    found = spans(points, _start(first.where, first.end) - points[0].start if first.end else None)
+    sent = spans(points, _start(first.where, first.end) - points[0].start if first.end else None)
     ends = [
-        span.start + span.step * (number + 1)
-        for span in found
-        for number in range(len(span.values))
+        span.start + span.step * (number + 1) for span in sent for number in range(len(span.values))
     ]
     for row, point in zip(rows, points, strict=True):
         due = next((end for end in ends if end > point.start), None)
@@ -252,7 +254,7 @@ def _sent(rows: Sequence[Row]) -> list[Span]:
             length = "its step" if due is None else f"{due - point.start}"
             text = f"ends at {row.end}, not {length} after its start"
             raise IntensityFileError(f"{row.where}: {text}")
-    return found
+    return sent
 
 
 def _point(row: Row) -> Point:

@@ -97,13 +97,13 @@ class StoredIntensity:
         edges, values, spans = _steps(days, start, end) if days else ([], [], [])
         if all(number < 0 for _, _, number in spans):
             return IntensityTrack.of(self._annual.points(zone, start, end))
-        runs, known = [], _Known()
+        runs, provenances = [], _Known()
         for first, last, number in spans:
             if number < 0:
                 of_run = self._of_gap(zone, edges[first], edges[last])
                 values[first] = of_run.figure.value
             else:
-                of_run = known.of(days[number], values[first:last])
+                of_run = provenances.of(days[number], values[first:last])
             runs.append(Run(first, last, of_run))
         return IntensityTrack(edges, values, runs, self._signal, self._basis)
 
@@ -111,11 +111,11 @@ class StoredIntensity:
         """Yield those of the points that are stored: gaps stay gaps. Raises LookupFailed."""
         days = self._days(zone, start, end)
         edges, values, spans = _steps(days, start, end) if days else ([], [], [])
-        known = _Known()
+        provenances = _Known()
         for first, last, number in spans:
             if number < 0:
                 continue
-            of_run = known.of(days[number], values[first:last])
+            of_run = provenances.of(days[number], values[first:last])
             for n in range(first, last):
                 figure = of_run.at(values[n])
                 about = of_run.quality, self._signal, self._basis, of_run.series
@@ -163,8 +163,8 @@ def _figure(value: float, quality: Quality, series: SeriesName) -> Quantity:
     if quality not in FINAL:
         kind = "estimated"
     source = source_text(quality, series)
-    known = DERIVED_SPREAD if derived else HOURLY_SPREAD
-    spread = max(known, EXPECTED_SPREADS.get(quality, known))
+    relative = DERIVED_SPREAD if derived else HOURLY_SPREAD
+    spread = max(relative, EXPECTED_SPREADS.get(quality, relative))
     figure = Quantity.around(value, spread, UNIT, kind, source)
     return figure.as_input(input_id(quality, series))
 
@@ -205,10 +205,10 @@ def _steps(
     values = np.full(count, np.nan)
     for number, day in enumerate(days):
         width, of_day = day.step_s // FINEST.seconds, np.asarray(day.values)
-        known = np.flatnonzero(np.isfinite(of_day))
-        places = (day.start - origin) // FINEST + (known[:, None] * width + np.arange(width))
+        finite = np.flatnonzero(np.isfinite(of_day))
+        places = (day.start - origin) // FINEST + (finite[:, None] * width + np.arange(width))
         within = (places >= 0) & (places < count)
-        at, steps = places[within], np.repeat(known, width)[within.ravel()]
+        at, steps = places[within], np.repeat(finite, width)[within.ravel()]
         taken[at], step[at], values[at] = number, steps, of_day[steps]
     left = _changes(taken, step)
     kinds: dict[tuple[SeriesName, Quality], int] = {}

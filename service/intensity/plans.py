@@ -71,20 +71,22 @@ def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[
     """Return what is known of zones at `now`, by name; raises LookupFailed for an unknown one."""
     zones = {name: service.catalog.zone(name).zone for name in names}
     states = _states(service, set(zones.values()))
-    kept, catalog = _KEPT.setdefault(service.store.engine, {}), service.catalog.version
+    cache, catalog = _KEPT.setdefault(service.store.engine, {}), service.catalog.version
     # What is stored of a time after now is left out of the answer, to the second.
     chain = service.config.intensity.chain
     keys = {
         zone: (state, now if state[1] > to_us(now) else hour_of(now), catalog, chain(zone))
         for zone, state in states.items()
     }
-    found = {
-        zone: kept[zone][1] for zone, key in keys.items() if zone in kept and kept[zone][0] == key
+    zones_known = {
+        zone: cache[zone][1]
+        for zone, key in keys.items()
+        if zone in cache and cache[zone][0] == key
     }
-    new = _read(service, states.keys() - found.keys(), now)
-    kept.update({zone: (keys[zone], data) for zone, data in new.items()})
-    found |= new
-    return {name: found[zone] for name, zone in zones.items()}
+    new = _read(service, states.keys() - zones_known.keys(), now)
+    cache.update({zone: (keys[zone], data) for zone, data in new.items()})
+    zones_known |= new
+    return {name: zones_known[zone] for name, zone in zones.items()}
 
 
 def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
@@ -99,8 +101,8 @@ def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
     )
     with service.store.read() as session:
         rows = session.execute(statement).all()
-    known = {zone: (count, newest_us) for zone, count, newest_us in rows}
-    return {zone: known.get(zone, (0, 0)) for zone in zones}
+    states = {zone: (count, newest_us) for zone, count, newest_us in rows}
+    return {zone: states.get(zone, (0, 0)) for zone in zones}
 
 
 def _read(service: Service, zones: Collection[str], now: datetime) -> Mapping[str, ZoneData]:
@@ -128,8 +130,8 @@ def _hours(days: Sequence[DayOfPoints], until: datetime) -> Hours | None:
     for day in days:
         at = (day.day.toordinal() - first) * DAY_H
         hours = _by_hour(np.asarray(day.values))
-        known = np.isfinite(hours)
-        values[at : at + DAY_H][known] = hours[known]
+        finite = np.isfinite(hours)
+        values[at : at + DAY_H][finite] = hours[finite]
     start = hour_of(min(day.start for day in days))
     return Hours(start, values).until(hour_of(until))
 
@@ -137,11 +139,11 @@ def _hours(days: Sequence[DayOfPoints], until: datetime) -> Hours | None:
 def _by_hour(values: Floats) -> Floats:
     """Means by hour of a day's steps; one that is not known for more than half of it is NaN."""
     steps = values.reshape(DAY_H, -1)
-    known = np.isfinite(steps)
-    enough = known.mean(1) > 0.5
-    sums = np.where(known, steps, 0.0).sum(1)
-    found: Floats = np.where(enough, sums / np.maximum(known.sum(1), 1), np.nan)
-    return found
+    finite = np.isfinite(steps)
+    enough = finite.mean(1) > 0.5
+    sums = np.where(finite, steps, 0.0).sum(1)
+    means: Floats = np.where(enough, sums / np.maximum(finite.sum(1), 1), np.nan)
+    return means
 
 
 def _published(service: Service, zones: Collection[str], now: datetime) -> Mapping[str, Published]:
@@ -178,7 +180,7 @@ def _published(service: Service, zones: Collection[str], now: datetime) -> Mappi
         place = slice((day - today) * DAY_H, (day - today + 1) * DAY_H)
         of_days[place] = np.where(np.isfinite(hours), hours, of_days[place])
         fetched_us[zone, provider] = at_us
-    found: dict[str, Published] = {}
+    published: dict[str, Published] = {}
     for zone in zones:
         chain = service.config.intensity.chain(zone)
         ranks = {name: number for number, name in enumerate(chain)}
@@ -188,8 +190,8 @@ def _published(service: Service, zones: Collection[str], now: datetime) -> Mappi
             at = from_us(fetched_us[zone, provider])
             source = f"forecast of {provider} for {zone}, fetched {at:%Y-%m-%dT%H:%MZ}"
             first = hour_of(now) - hour_of(now) % DAY_H
-            found[zone] = Published(Hours(first, values[zone, provider]), source)
-    return found
+            published[zone] = Published(Hours(first, values[zone, provider]), source)
+    return published
 
 
 LONGEST = timedelta(days=31)
@@ -231,12 +233,12 @@ def intensity_over(
         forecast=list(map(_doc, expected)),
         stored=[
             IntensitySeriesDoc(
-                signal=one.signal,
-                basis=one.basis,
-                provider=one.provider,
-                used=(one.signal, one.basis) == SCORED,
+                signal=row.signal,
+                basis=row.basis,
+                provider=row.provider,
+                used=(row.signal, row.basis) == SCORED,
             )
-            for one in stored
+            for row in stored
         ],
         notices=list(_notices(key, points, stored)),
     )
@@ -254,10 +256,10 @@ def _notices(
     zone: str, points: Sequence[IntensityPoint], stored: Sequence[SeriesName]
 ) -> list[Notice]:
     """Says so where the points are used by nothing, or the year's stand in beside such values."""
-    kinds = dict.fromkeys(f"{one.signal} {one.basis}" for one in stored if one[1:3] != SCORED)
+    kinds = dict.fromkeys(f"{row.signal} {row.basis}" for row in stored if row[1:3] != SCORED)
     annual = any(point.quality == "annual" for point in points)
-    asked = any((point.signal, point.basis) != SCORED for point in points)
-    if not kinds or not (annual or asked):
+    unused = any((point.signal, point.basis) != SCORED for point in points)
+    if not kinds or not (annual or unused):
         return []
     text = unused_text(zone, " and ".join(kinds))
     text += " The annual value stands in." if annual else ""
@@ -267,22 +269,22 @@ def _notices(
 def _expected(
     service: Service, zone: str, start: datetime, end: datetime
 ) -> Iterable[IntensityPoint]:
-    found = zone_data(service, zone, service.now()).outlook(start, end, STEP_H)
-    return [] if found.method == "annual" else _steps(found, start, end)
+    outlook = zone_data(service, zone, service.now()).outlook(start, end, STEP_H)
+    return [] if outlook.method == "annual" else _steps(outlook, start, end)
 
 
-def _steps(found: Outlook, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
+def _steps(outlook: Outlook, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
     """Yield the steps of an outlook within [start, end)."""
-    for index, value in enumerate(found.grid.values):
-        left = max(start, moment_of(float(found.grid.edges[index])))
-        right = min(end, moment_of(float(found.grid.edges[index + 1])))
+    for index, value in enumerate(outlook.grid.values):
+        left = max(start, moment_of(float(outlook.grid.edges[index])))
+        right = min(end, moment_of(float(outlook.grid.edges[index + 1])))
         if left < right:
-            ends = float(found.grid.edges[index]), float(found.grid.edges[index + 1])
-            figure = found.figure(
-                float(value), float(found.low[index]), float(found.high[index]), *ends
+            ends = float(outlook.grid.edges[index]), float(outlook.grid.edges[index + 1])
+            figure = outlook.figure(
+                float(value), float(outlook.low[index]), float(outlook.high[index]), *ends
             )
-            quality = _QUALITY[found.at(ends[0]).method]
-            yield IntensityPoint(found.zone, left, right, figure, quality)
+            quality = _QUALITY[outlook.at(ends[0]).method]
+            yield IntensityPoint(outlook.zone, left, right, figure, quality)
 
 
 def _doc(point: IntensityPoint) -> IntensityPointDoc:

@@ -80,7 +80,7 @@ def keep(
     days = list(_days(series, step_s, quality, start, values))
     with service.store.write() as session:
         key = _series_key(session, series)
-        kept = {
+        stored = {
             day: values
             for day, values in session.execute(
                 sa.select(IntensityDay.day, IntensityDay.points)
@@ -91,7 +91,7 @@ def keep(
             )
         }
         if quality == "forecast":
-            days = [_over(day, kept.get(day.day.toordinal())) for day in days]
+            days = [_over(day, stored.get(day.day.toordinal())) for day in days]
         rows = [
             {
                 "series": key,
@@ -102,7 +102,7 @@ def keep(
                 "points": day.values.tobytes(),
             }
             for day in days
-            if kept.get(day.day.toordinal()) != day.values.tobytes()
+            if stored.get(day.day.toordinal()) != day.values.tobytes()
         ]
         if quality == "forecast":
             session.execute(
@@ -150,15 +150,15 @@ def days_of_zones(
         .where(IntensityDay.quality.in_(sorted(qualities)))
         .order_by(IntensityDay.fetched_us)
     )
-    found: dict[str, list[DayOfPoints]] = {zone: [] for zone in zones}
+    by_zone: dict[str, list[DayOfPoints]] = {zone: [] for zone in zones}
     with service.store.read() as session:
         for series, day in session.execute(statement):
             name = SeriesName(*(getattr(series, field) for field in SeriesName._fields))
-            found[name.zone].append(_day(name, day))
-    for zone, days in found.items():
+            by_zone[name.zone].append(_day(name, day))
+    for zone, days in by_zone.items():
         chain = service.config.intensity.chain(zone)
         days.sort(key=lambda day: _trust(day, chain))
-    return found
+    return by_zone
 
 
 def series_of(service: Service, zone: str, start: datetime, end: datetime) -> list[SeriesName]:
@@ -214,8 +214,8 @@ def _over(day: DayOfPoints, before: bytes | None) -> DayOfPoints:
 
 
 def _ends(days: Sequence[DayOfPoints]) -> tuple[int, int]:
-    found = [day.day.toordinal() for day in days]
-    return min(found, default=0), max(found, default=0)
+    numbers = [day.day.toordinal() for day in days]
+    return min(numbers, default=0), max(numbers, default=0)
 
 
 def _series_key(session: Session, series: SeriesName) -> int:

@@ -73,7 +73,7 @@ def spans(
             raise IntensityFileError("fewer than two rows: the length of a step cannot be known")
         step = min(lengths[:24]) if gaps else lengths[0]
     span = Span(points[0].start, _checked(points[:2], step), [points[0].value])
-    found = [span]
+    result = [span]
     for number, length in enumerate(lengths, start=1):
         point = points[number]
         missing = length // span.step - 1 if length > span.step else 0
@@ -82,7 +82,7 @@ def spans(
             value = span.values.pop()  # its step is the first of the new length
             _checked(points[number - 1 : number + 1], length)
             span = Span(points[number - 1].start, length, [value])
-            found.append(span)
+            result.append(span)
         elif gaps and missing and not length % span.step:
             span.values.extend([math.nan] * missing)
         elif length != span.step:
@@ -92,7 +92,7 @@ def spans(
                 "its value empty where it is not known"
             )
         span.values.append(point.value)
-    return [_on_the_day(span) for span in found if span.values]
+    return [_on_the_day(span) for span in result if span.values]
 
 
 def _checked(points: Sequence[Point], step: timedelta) -> timedelta:
@@ -172,9 +172,9 @@ def column_name(text: str) -> str:
 def format_of(header: Sequence[str]) -> Format | None:
     """Return the format whose columns a header has; None for none."""
     names = [column_name(name) for name in header]
-    for known in FORMATS:
-        if all(any(name.startswith(needed) for name in names) for needed in known.columns):
-            return known
+    for candidate in FORMATS:
+        if all(any(name.startswith(needed) for name in names) for needed in candidate.columns):
+            return candidate
     return None
 
 
@@ -398,9 +398,9 @@ def _entsoe_table(rows: Iterator[Line], question: Question) -> list[Point]:
         column = _column(line, "mtu")
         start = times.of(line, column, line.cells[column])
         for name in line.cells:
-            fuel, found, _ = name.partition(" - actual aggregated")
+            fuel, mark, _ = name.partition(" - actual aggregated")
             fuel = fuel.strip()
-            if found:
+            if mark:
                 amount = number(line, name, question)
                 mix.add(line, start, fuel, _fuel(line, ENTSOE_FUELS, fuel), amount)
     return mix.points()

@@ -65,16 +65,16 @@ def refresh_intensity(service: Service, budget_s: float = REFRESH_S) -> int:
 
 def _due(service: Service) -> Mapping[str, Due]:
     """Return the days to ask about, by zone."""
-    now, found = service.now(), defaultdict[str, Due](dict)
+    now, by_zone = service.now(), defaultdict[str, Due](dict)
     for text in service.config.intensity.zones:
-        _add(found, service, text, (now - DAY, now), None)
+        _add(by_zone, service, text, (now - DAY, now), None)
     for text, start, end, runs in _recent(service, now):
-        _add(found, service, text, (start, end), None if runs else last_stage(end, now))
-    return found
+        _add(by_zone, service, text, (start, end), None if runs else last_stage(end, now))
+    return by_zone
 
 
 def _add(
-    found: Mapping[str, Due],
+    by_zone: Mapping[str, Due],
     service: Service,
     text: str,
     span: tuple[datetime, datetime],
@@ -84,7 +84,7 @@ def _add(
     now = service.now()
     present = now - timedelta(seconds=now.timestamp() % EVERY.total_seconds())
     try:
-        due = found[service.catalog.zone(text).zone]
+        due = by_zone[service.catalog.zone(text).zone]
     except LookupFailed as error:
         _log.warning("intensity of %r is not asked for: %s", text, error.message)
         return
@@ -122,8 +122,10 @@ def _unanswered(service: Service, zone: str, due: Due) -> list[date]:
         IntensityQuestion.zone == zone
     )
     with service.store.read() as session:
-        asked = {day: asked_us for day, asked_us in session.execute(statement)}
-    open_ = [day for day, since in due.items() if asked.get(day.toordinal(), -1) < to_us(since)]
+        asked_us_of = {day: asked_us for day, asked_us in session.execute(statement)}
+    open_ = [
+        day for day, since in due.items() if asked_us_of.get(day.toordinal(), -1) < to_us(since)
+    ]
     starts = ((day, midnight(day)) for day in open_)
     return sorted(day for day, start in starts if not _is_known(service, zone, start, start + DAY))
 
@@ -150,13 +152,13 @@ def _ask(
     """
     now, new = service.now(), 0
     start, end = midnight(first), min(midnight(last) + DAY, now)
-    answered, wanted = set[bool](), set[bool]()
+    answered, due = set[bool](), set[bool]()
     for provider in providers:
         for kind in provider.kinds(zone):
             scored = (kind.signal, kind.basis) == SCORED
             if scored and True in answered and _is_known(service, zone, start, end):
                 continue
-            wanted.add(scored)
+            due.add(scored)
             try:
                 new += _store_history(service, zone, provider, kind, (start, end))
                 answered.add(scored)
@@ -166,7 +168,7 @@ def _ask(
             else:
                 if last >= now.date():
                     new += _store_forecast(service, zone, provider, kind)
-    if wanted <= answered:
+    if due <= answered:
         _remember(service, zone, first, last)
     return new
 
@@ -175,30 +177,30 @@ def _store_history(
     service: Service, zone: str, provider: Provider, kind: Kind, span: tuple[datetime, datetime]
 ) -> int:
     start, end = span
-    found = []
+    values = []
     while start < end:
         until = min(end, start + provider.longest)
-        found.append(provider.history(zone, kind, start, until))
+        values.append(provider.history(zone, kind, start, until))
         start = until
-    return _store(service, zone, provider, kind, found)
+    return _store(service, zone, provider, kind, values)
 
 
 def _store_forecast(service: Service, zone: str, provider: Provider, kind: Kind) -> int:
     try:
-        found = provider.forecast(zone, kind, service.now())
+        values = provider.forecast(zone, kind, service.now())
     except ProviderError as error:  # many plans have none, and a score needs none
         _log.info("no forecast of %s from %s: %s", zone, provider.name, error)
         return 0
-    return _store(service, zone, provider, kind, [found] if found else [])
+    return _store(service, zone, provider, kind, [values] if values else [])
 
 
 def _store(
-    service: Service, zone: str, provider: Provider, kind: Kind, found: Iterable[Values]
+    service: Service, zone: str, provider: Provider, kind: Kind, answers: Iterable[Values]
 ) -> int:
     series = SeriesName(zone, kind.signal, kind.basis, provider.name, kind.scope, provider.licence)
     return sum(
         keep(service, series, values.step_s, quality, values.start, of_quality)
-        for values in found
+        for values in answers
         for quality, of_quality in values.by_quality.items()
     )
 

@@ -39,10 +39,10 @@ def comparison(
     same report. Raises UnknownJobError, DeletedJobError, or ScoreError (`not-comparable`, or why a
     job has no score).
     """
-    found = comparable_documents(service, [*before, *after])
-    sides = [found[: len(before)], found[len(before) :]]
+    documents = comparable_documents(service, [*before, *after])
+    sides = [documents[: len(before)], documents[len(before) :]]
     last = max(job.ended_at or job.started_at for side in sides for job in side)
-    return compare_runs(sides[0], sides[1], unit, earlier_runs(service, found)), last[:10]
+    return compare_runs(sides[0], sides[1], unit, earlier_runs(service, documents)), last[:10]
 
 
 def earlier_runs(service: Service, compared: Sequence[JobDoc]) -> list[JobDoc]:
@@ -63,9 +63,9 @@ def earlier_runs(service: Service, compared: Sequence[JobDoc]) -> list[JobDoc]:
             .order_by(Job.started_us.desc())
             .limit(HISTORY)
         )
-        found = [read_job(*row) for row in session.execute(newest)]
+        documents = [read_job(*row) for row in session.execute(newest)]
     ids = {document.job_id for document in compared}
-    return [document for document in found if document.job_id not in ids]
+    return [document for document in documents if document.job_id not in ids]
 
 
 def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDoc]:
@@ -74,15 +74,18 @@ def comparable_documents(service: Service, job_ids: Sequence[str]) -> list[JobDo
     Where they name different versions of engine or catalog, those that today's make again to the
     last digit name today's: for them no revision was made when the versions changed.
     """
-    found = [job_document(service, job_id, names=False).document for job_id in job_ids]
-    if len({tuple(getattr(document.method, name) for name in VERSIONS) for document in found}) < 2:
-        return found
+    documents = [job_document(service, job_id, names=False).document for job_id in job_ids]
+    if (
+        len({tuple(getattr(document.method, name) for name in VERSIONS) for document in documents})
+        < 2
+    ):
+        return documents
     from gramwatt.service.jobs.scoring import by_todays_versions  # the engine, rarely needed
 
     with service.store.read() as session:
         keys = [find_job(session, job_id).id for job_id in job_ids]
     whole = service.for_every_project()
-    return [by_todays_versions(whole, *one) for one in zip(keys, found, strict=True)]
+    return [by_todays_versions(whole, *pair) for pair in zip(keys, documents, strict=True)]
 
 
 PARTS = 48

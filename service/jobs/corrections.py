@@ -82,16 +82,16 @@ def correct_job(
     field undeclared. Raises UnknownJobError, DeletedJobError,
     ForeignProjectError, IntervalsDeletedError, CorrectionError or ScoreError.
     """
-    wanted = _checked(service, changes, reason)
+    declared = _checked(service, changes, reason)
     service, own = own_job(service, job_id)
 
     def declare(session: Session) -> tuple[int, bool, bool]:
         job = locked_job(session, own, job_id)
         require_expected(job, expected)
-        if wanted.get(f"{TAG}{USER}"):
-            wanted[f"{TAG}{USER}"] = alias_of(session, wanted[f"{TAG}{USER}"])
-        _check_units(session, job, wanted)
-        rows = _rows(session, job, wanted)
+        if declared.get(f"{TAG}{USER}"):
+            declared[f"{TAG}{USER}"] = alias_of(session, declared[f"{TAG}{USER}"])
+        _check_units(session, job, declared)
+        rows = _rows(session, job, declared)
         if not all(changes_no_figure(row.field) for row in rows):
             require_intervals(job, "only its name, tags and exclusion can still be corrected")
         for row in rows:
@@ -120,19 +120,19 @@ def _checked(service: Service, changes: Mapping[str, Any], reason: str | None) -
     """Return the changes by the field of a correction; raises CorrectionError for one without
     meaning.
     """
-    wanted: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     if reason is not None and len(reason) > REASON_MOST:
         raise CorrectionError("reason", f"has more than {REASON_MOST} characters")
     for name, value in changes.items():
-        wanted |= _fields(name, value, reason)
-    if all(wanted.get(name) for name in PLACE):
+        declared |= _fields(name, value, reason)
+    if all(declared.get(name) for name in PLACE):
         raise CorrectionError("region", "give zone or region, not both")
-    check_place(service.catalog, wanted)
-    for one, other in (PLACE, PLACE[::-1]):
+    check_place(service.catalog, declared)
+    for place, other in (PLACE, PLACE[::-1]):
         # As in the configuration: a place given closer to the job replaces the whole place.
-        if wanted.get(one):
-            wanted[other] = None
-    return wanted
+        if declared.get(place):
+            declared[other] = None
+    return declared
 
 
 def _fields(name: str, value: Any, reason: str | None) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def _fields(name: str, value: Any, reason: str | None) -> dict[str, Any]:
         return {name: reason if value else None}
     if name in FIELDS:
         return {name: _value(name, value)}
-    known = ", ".join((*FIELDS, "tags", EXCLUDED, "counts"))
-    raise CorrectionError(name, f"cannot be corrected; known: {known}")
+    fields = ", ".join((*FIELDS, "tags", EXCLUDED, "counts"))
+    raise CorrectionError(name, f"cannot be corrected; known: {fields}")
 
 
 def _value(name: str, value: Any) -> Any:
@@ -157,10 +157,10 @@ def _value(name: str, value: Any) -> Any:
             raise CorrectionError(name, "a job always has one; give a text")
         return None
     try:
-        found = PARSERS[name](value)
+        parsed = PARSERS[name](value)
     except (TypeError, ValueError) as error:
         raise CorrectionError(name, str(error)) from None
-    return list(found) if isinstance(found, tuple) else found
+    return list(parsed) if isinstance(parsed, tuple) else parsed
 
 
 def _amount(unit: str, value: Any) -> float | None:
@@ -182,11 +182,11 @@ def _plain(amount: float) -> float:
     return int(amount) if amount.is_integer() else amount
 
 
-def _check_units(session: Session, job: Job, wanted: Mapping[str, Any]) -> None:
+def _check_units(session: Session, job: Job, declared: Mapping[str, Any]) -> None:
     """Raise CorrectionError for units that the job does not have and that are like known ones."""
     head = _head(session, job)
     own = {*(head.units if head else ()), *_counted(session, job)}
-    for field, value in wanted.items():
+    for field, value in declared.items():
         units = value or () if field == "unit" else (field.removeprefix(COUNT),)
         if value is None or not (field == "unit" or field.startswith(COUNT)):
             continue
@@ -210,38 +210,38 @@ def _tags(value: Any) -> dict[str, str | None]:
     for key in value:
         if not key.strip() or len(key) > TAG_KEY_MOST:
             raise CorrectionError("tags", f"the name of a tag has 1 to {TAG_KEY_MOST} characters")
-    given = {key: text for key, text in value.items() if text is not None}
+    texts = {key: text for key, text in value.items() if text is not None}
     try:
-        tags: dict[str, str | None] = {**PARSERS["tags"](given)}
+        tags: dict[str, str | None] = {**PARSERS["tags"](texts)}
     except (TypeError, ValueError) as error:
         raise CorrectionError("tags", str(error)) from None
     return tags | {key: None for key, text in value.items() if text is None}
 
 
-def check_place(catalog: Catalog, wanted: Mapping[str, Any]) -> None:
+def check_place(catalog: Catalog, declared: Mapping[str, Any]) -> None:
     """Raise CorrectionError for a `zone` or `region` that the catalog does not know."""
     finds: dict[str, Callable[[str], object]] = {"zone": catalog.zone, "region": catalog.region}
     for name, find in finds.items():
-        if wanted.get(name):
+        if declared.get(name):
             try:
-                find(wanted[name])
+                find(declared[name])
             except LookupFailed as error:
                 raise CorrectionError(name, error.message, close=error.close) from None
 
 
-def _rows(session: Session, job: Job, wanted: Mapping[str, Any]) -> list[Correction]:
+def _rows(session: Session, job: Job, values: Mapping[str, Any]) -> list[Correction]:
     """Return a row for every field whose value differs from what is declared now."""
-    head, known = _head(session, job), corrections_of(session, job)
-    stated = declared_counts((correction.field, correction.value) for correction in known)
-    counted = _counted(session, job) if any(field.startswith(COUNT) for field in wanted) else {}
+    head, earlier = _head(session, job), corrections_of(session, job)
+    stated = declared_counts((correction.field, correction.value) for correction in earlier)
+    counted = _counted(session, job) if any(field.startswith(COUNT) for field in values) else {}
     rows = []
     old: Any
-    for field, value in wanted.items():
+    for field, value in values.items():
         unit, old = field.removeprefix(COUNT), None
         if unit != field:
             old = stated.get(unit)
         elif field == EXCLUDED:
-            old = exclusion(known)
+            old = exclusion(earlier)
         elif head is not None:
             old = declared(head, field)
         if value != old:

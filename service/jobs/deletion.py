@@ -90,9 +90,9 @@ def _grams_in(job: JobDoc, month: str) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0
     days = [day for day in job.days if day.day.startswith(month)]
     terms = [figure for day in days for figure in (day.operational_g, day.embodied_g)]
-    known = [figure for figure in terms if figure is not None]
-    ends = ((figure.value, figure.low, figure.high) for figure in known)
-    value, low, high = map(math.fsum, zip(*ends, strict=True)) if known else (0.0, 0.0, 0.0)
+    grams = [figure for figure in terms if figure is not None]
+    ends = ((figure.value, figure.low, figure.high) for figure in grams)
+    value, low, high = map(math.fsum, zip(*ends, strict=True)) if grams else (0.0, 0.0, 0.0)
     whole = job.total_g
     if whole is not None and len(days) == len(job.days):
         low, high = whole.low, whole.high

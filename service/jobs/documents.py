@@ -76,17 +76,17 @@ def run_ids(service: Service, text: str, most: int = RUNS) -> list[str]:
 
 def short_ids(service: Service, job_ids: Iterable[str]) -> dict[str, str]:
     """Return each id's shortest prefix that no other job has, of at least SHORTEST characters."""
-    wanted = set(job_ids)
-    starts = {job_id[:SHORTEST] for job_id in wanted}
+    ids = set(job_ids)
+    starts = {job_id[:SHORTEST] for job_id in ids}
     near = sa.select(Job.job_id).where(sa.func.substr(Job.job_id, 1, SHORTEST).in_(starts))
     with service.store.read() as session:
-        known = sorted(wanted.union(session.scalars(near)))
-    lengths = dict.fromkeys(known, SHORTEST)
-    for one, other in pairwise(known):
-        unique = len(commonprefix([one, other])) + 1
-        lengths[one] = max(lengths[one], unique)
-        lengths[other] = max(lengths[other], unique)
-    return {job_id: job_id[: lengths[job_id]] for job_id in wanted}
+        neighbours = sorted(ids.union(session.scalars(near)))
+    lengths = dict.fromkeys(neighbours, SHORTEST)
+    for before, after in pairwise(neighbours):
+        unique = len(commonprefix([before, after])) + 1
+        lengths[before] = max(lengths[before], unique)
+        lengths[after] = max(lengths[after], unique)
+    return {job_id: job_id[: lengths[job_id]] for job_id in ids}
 
 
 CLOSE_IDS, COMPARED_IDS = 3, 50

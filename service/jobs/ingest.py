@@ -123,17 +123,17 @@ def set_aside(
     and how many of all are stored as statements for the first time.
     """
     intervals = [record for record in (*new, *again) if isinstance(record, IntervalRecord)]
-    known = {_start(stored): stored for stored in intervals_at(session, job, intervals)}
+    by_start = {_start(stored): stored for stored in intervals_at(session, job, intervals)}
     rest: list[AnyRecord] = []
     lines = []
     for record in new:
-        if isinstance(record, IntervalRecord) and _clashes(record, known):
+        if isinstance(record, IntervalRecord) and _clashes(record, by_start):
             writer = keys[record.node, record.writer]
             lines.append({"writer": writer, "seq": record.seq, "line": encode(record)})
         else:
             rest.append(record)
     seen: dict[_Number, list[AnyRecord]] = defaultdict(list)
-    if doubtful := [record for record in again if _differs(record, known)]:
+    if doubtful := [record for record in again if _differs(record, by_start)]:
         for record in (*new, *lines_numbered(session, job, keys, doubtful)):
             seen[_number(record)].append(record)
     for record in doubtful:
@@ -145,21 +145,21 @@ def set_aside(
     return rest, len(lines)
 
 
-def _clashes(record: IntervalRecord, known: dict[_Start, IntervalRecord]) -> bool:
+def _clashes(record: IntervalRecord, by_start: dict[_Start, IntervalRecord]) -> bool:
     """Return whether an interval contradicts the known one; else the later of both is known."""
-    other = known.setdefault(_start(record), record)
+    other = by_start.setdefault(_start(record), record)
     if contradicts(record, other):
         return True
     if (other.end, other.seq) < (record.end, record.seq):
-        known[_start(record)] = record
+        by_start[_start(record)] = record
     return False
 
 
-def _differs(record: AnyRecord, known: Mapping[_Start, IntervalRecord]) -> bool:
+def _differs(record: AnyRecord, by_start: Mapping[_Start, IntervalRecord]) -> bool:
     """Return whether no line of this number says what `record` does, nor one that grew from it."""
     if not isinstance(record, IntervalRecord):
         return True
-    other = known.get(_start(record))
+    other = by_start.get(_start(record))
     return other is None or contradicts(record, other)
 
 
@@ -542,31 +542,31 @@ def _interval_row(device: int, record: IntervalRecord) -> dict[str, Any]:
 def _writers(session: Session, job: int, names: set[_WriterName]) -> dict[_WriterName, _Row]:
     """Key, `contiguous` and `beyond` of the writers, by name; those that are missing are made."""
     connection = session.connection()
-    found = {}
+    writers = {}
     for node in {node for node, _ in names}:
         for row in connection.execute(_WRITERS, {"job": job, "node": node}):
             if (name := (row.node, row.writer)) in names:
-                found[name] = row
-    if missing := sorted(names - found.keys()):
+                writers[name] = row
+    if missing := sorted(names - writers.keys()):
         empty = {"job": job, "contiguous": 0, "beyond": "[]"}
         rows = [{**empty, "node": node, "writer": writer} for node, writer in missing]
         connection.execute(_NEW_WRITERS, rows)
         return _writers(session, job, names)
-    return found
+    return writers
 
 
 def _devices(session: Session, job: int, names: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Keys of the devices by node and id; those that are missing are made."""
     connection = session.connection()
-    found: dict[tuple[str, str], int] = {}
+    ids: dict[tuple[str, str], int] = {}
     for node in {node for node, _ in names}:
-        known = connection.execute(_DEVICES, {"job": job, "node": node})
-        found |= {(row.node, row.device_id): row.id for row in known}
-    if missing := sorted(names - found.keys()):
-        rows = [{"job": job, "node": node, "device_id": one} for node, one in missing]
+        rows_of_node = connection.execute(_DEVICES, {"job": job, "node": node})
+        ids |= {(row.node, row.device_id): row.id for row in rows_of_node}
+    if missing := sorted(names - ids.keys()):
+        rows = [{"job": job, "node": node, "device_id": device_id} for node, device_id in missing]
         connection.execute(_NEW_DEVICES, rows)
         return _devices(session, job, names)
-    return found
+    return ids
 
 
 SUFFIX = ".jsonl"
@@ -589,7 +589,7 @@ def export_journals(service: Service, folder: Path, user: str | None = None) -> 
     is no part of a journal, and a job whose intervals were deleted has none.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = Exported([], [])
+    exported = Exported([], [])
     with service.store.read() as session:
         statement = sa.select(Job.id).order_by(Job.id)
         if user is not None:
@@ -603,12 +603,12 @@ def export_journals(service: Service, folder: Path, user: str | None = None) -> 
                 continue
             name = job.job_id
             if job.intervals_deleted_us is not None:
-                found.left_out.append(name)
+                exported.left_out.append(name)
                 continue
             with whole_file(folder / f"{name}{SUFFIX}") as stream:
                 stream.writelines(f"{line}\n".encode() for line in _lines(session, job))
-            found.written.append(name)
-    return found
+            exported.written.append(name)
+    return exported
 
 
 def import_journals(service: Service, folder: Path) -> Iterator[tuple[str, IngestAnswer | str]]:

@@ -343,10 +343,10 @@ def intervals_at(
         return
     devices = sorted({record.device_id for record in like})
     starts = sorted({to_us(record.start) for record in like})
-    wanted = _INTERVALS.where(
+    statement = _INTERVALS.where(
         Device.job == job, Device.device_id.in_(devices), Interval.start_us.in_(starts)
     )
-    yield from _intervals(like[0].job_id, session.execute(wanted))
+    yield from _intervals(like[0].job_id, session.execute(statement))
 
 
 def _intervals(job_id: str, rows: Iterable[Any]) -> Iterator[IntervalRecord]:
@@ -381,9 +381,9 @@ def _silence_ends(session: Session, job: Job, statements: Sequence[AnyRecord]) -
         return []
     latest_us = _last_moments_us(session, job)
     jobs = [record for record in statements if isinstance(record, JobRecord)]
-    known = [record for record in statements if isinstance(record, EndRecord)]
+    seen_ends = [record for record in statements if isinstance(record, EndRecord)]
     ends: list[AnyRecord] = []
-    for number, opened in enumerate(unended(jobs, known)):
+    for number, opened in enumerate(unended(jobs, seen_ends)):
         identity: dict[str, Any] = {
             "job_id": job.job_id,
             "node": opened.node,

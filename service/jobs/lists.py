@@ -48,8 +48,8 @@ def found_by(service: Service, text: str) -> Condition:
     The session that asks sees to it that the rows are the caller's.
     """
     of_job, of_label = _conditions(service, text)
-    ways = [sa.select(Job.id).where(one) for one in of_job]
-    ways += [sa.select(JobLabel.job).where(one) for one in of_label]
+    ways = [sa.select(Job.id).where(condition) for condition in of_job]
+    ways += [sa.select(JobLabel.job).where(condition) for condition in of_label]
     # To know its project SQLite would look up the row of every name and label that it reads;
     # PostgreSQL begins with the caller's jobs where these are few.
     store = service.for_every_project().store if service.store.is_sqlite else service.store
@@ -58,8 +58,10 @@ def found_by(service: Service, text: str) -> Condition:
     if len(few) <= FEW_MATCHES:
         return Job.id.in_(set(few))
     # Of many, a walk through the jobs in order soon has a page.
-    labelled = [sa.select(JobLabel.job).where(JobLabel.job == Job.id, one) for one in of_label]
-    return sa.or_(*of_job, *(one.offset(0).correlate(Job).exists() for one in labelled))
+    labelled = [
+        sa.select(JobLabel.job).where(JobLabel.job == Job.id, condition) for condition in of_label
+    ]
+    return sa.or_(*of_job, *(condition.offset(0).correlate(Job).exists() for condition in labelled))
 
 
 def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Condition]]:
@@ -76,10 +78,10 @@ def _conditions(service: Service, text: str) -> tuple[list[Condition], list[Cond
         return column.icontains(text, autoescape=True)
 
     def is_tag(label: sa.ColumnElement[str]) -> Condition:
-        found = label.ilike(f"{TAG}:%{plain}%", escape="/")
+        pattern = label.ilike(f"{TAG}:%{plain}%", escape="/")
         if glob is not None:
-            found = label.op("GLOB")(f"{TAG}:*{glob}*")
-        return sa.and_(found, label.not_like(f"{label_text(TAG, '')}{DIGEST}%"))
+            pattern = label.op("GLOB")(f"{TAG}:*{glob}*")
+        return sa.and_(pattern, label.not_like(f"{label_text(TAG, '')}{DIGEST}%"))
 
     def is_plain_tag(label: sa.ColumnElement[str]) -> Condition:
         return sa.and_(is_tag(label), label.not_like(f"{of_user}%"))
@@ -106,8 +108,8 @@ def _begins_id(text: str) -> Condition:
 def _glob(text: str) -> str:
     """Return the GLOB pattern of SQLite for a text, whatever the case of its letters."""
     pattern = ""
-    for one in text:
-        cases = {one, one.lower(), one.upper(), one.upper().lower()}
+    for character in text:
+        cases = {character, character.lower(), character.upper(), character.upper().lower()}
         same = "".join(sorted(case for case in cases if len(case) == 1))
         pattern += f"[{same}]" if len(same) > 1 or same in "*?[" else same
     return pattern
@@ -141,7 +143,7 @@ def _matching(
     )
     statement = sa.select(met.c.value, matches(met.c.value)).where(met.c.value.is_not(None))
     rows = session.execute(statement.limit(VALUES_MOST + 1)).all()
-    return [value for value, found in rows if found] if len(rows) <= VALUES_MOST else None
+    return [value for value, match in rows if match] if len(rows) <= VALUES_MOST else None
 
 
 _COLUMNS: dict[str, InstrumentedAttribute[Any]] = {
@@ -229,10 +231,12 @@ def list_jobs(service: Service, query: JobList = NEWEST) -> tuple[list[JobSummar
         chosen = of_alias(query, lambda name: known_alias(session, name))
         keys = _keys(service, session, chosen, after, query.limit + 1)
         shown, following = cut(keys, query.limit, lambda key: (query.sort, *key))
-        wanted = [key for _, key in shown]
-        jobs = {job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(wanted)))}
+        shown_keys = [key for _, key in shown]
+        jobs = {
+            job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(shown_keys)))
+        }
         # One may have been deleted between the two statements.
-        return summaries(session, [jobs[key] for key in wanted if key in jobs]), following
+        return summaries(session, [jobs[key] for key in shown_keys if key in jobs]), following
 
 
 def jobs_page(service: Service, query: JobList, *, wait: bool = True) -> JobsAnswer:
@@ -285,7 +289,7 @@ def _keys(
 def _walk(
     session: Session,
     query: JobList,
-    wanted: sa.Select[Any, int],
+    statement: sa.Select[Any, int],
     after: tuple[Any, int] | None,
     most: int,
 ) -> Sequence[Key]:
@@ -293,18 +297,18 @@ def _walk(
 
     Two statements where the column may be unknown: each reads its index in order.
     """
-    column, key = wanted.selected_columns
+    column, key = statement.selected_columns
     keys = list[Key]()
     value, last = after or (None, None)
     if after is None or value is not None:
-        known = wanted.where(column.is_not(None)).order_by(*_order(query, column, key))
+        with_value = statement.where(column.is_not(None)).order_by(*_order(query, column, key))
         if after is not None:
             place = sa.tuple_(column, key)
-            known = known.where(_after_cursor(query, place, sa.tuple_(value, last)))
-        keys += session.execute(known.limit(most))
+            with_value = with_value.where(_after_cursor(query, place, sa.tuple_(value, last)))
+        keys += session.execute(with_value.limit(most))
         last = None
     if len(keys) < most and column_of(query).nullable:
-        unknown = wanted.where(column.is_(None)).order_by(*_order(query, key))
+        unknown = statement.where(column.is_(None)).order_by(*_order(query, key))
         if last is not None:
             unknown = unknown.where(_after_cursor(query, key, last))
         keys += session.execute(unknown.limit(most - len(keys)))
@@ -515,9 +519,9 @@ def project_names(service: Service) -> list[str]:
     """
     first = sa.select(sa.func.min(Job.project).label("project")).cte("known", recursive=True)
     following = sa.select(sa.func.min(Job.project)).where(Job.project > first.c.project)
-    known = first.union_all(
+    names = first.union_all(
         sa.select(following.scalar_subquery()).where(first.c.project.is_not(None))
     )
     with service.store.read() as session:
-        named = sa.select(known.c.project).where(known.c.project.is_not(None))
-        return list(session.scalars(named.order_by(known.c.project)))
+        named = sa.select(names.c.project).where(names.c.project.is_not(None))
+        return list(session.scalars(named.order_by(names.c.project)))

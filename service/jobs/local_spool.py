@@ -42,18 +42,18 @@ def read_open_journals(service: Service, *, fresh: bool = False) -> list[str]:
     from gramwatt.service.common.errors import ServiceError
     from gramwatt.service.jobs.scoring import score_provisionally
 
-    found = {}
+    journals = {}
     for folder in live_folders(service.config.home):
         try:
-            found[folder.job_id] = read_journal(service, folder)
+            journals[folder.job_id] = read_journal(service, folder)
         except ServiceError:  # deleted, its id taken, or no whole line of it is there yet
             continue
-    for key in found.values():
+    for key in journals.values():
         try:
             score_provisionally(service, key, fresh=fresh)
         except GramwattError as error:
             _log.info("a running job cannot be scored yet: %s", error.message)
-    return list(found)
+    return list(journals)
 
 
 def read_journal(service: Service, folder: SpoolFolder) -> int:
@@ -68,15 +68,15 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
     # The open file first: a line that leaves it has been appended to the final ones before.
     opened = b"\n".join(folder.open_lines()).decode("utf-8", "replace")
     before, positions = _positions(service, folder)
-    _, told = ingest_unscored(service, folder.job_id, _new_lines(folder, positions))
+    _, answer = ingest_unscored(service, folder.job_id, _new_lines(folder, positions))
     with service.store.write() as session:
-        key = told or before or find_job(session, folder.job_id).id
+        key = answer or before or find_job(session, folder.job_id).id
         job = locked_job(session, key, folder.job_id)
         row = session.get(OpenJournal, (job.id, folder.node))
-        known = row.lines if row else ""
+        positions_text = row.lines if row else ""
         text = json.dumps(positions)
         session.merge(OpenJournal(job=job.id, node=folder.node, positions=text, lines=opened))
-        if job.state == "running" and opened != known:
+        if job.state == "running" and opened != positions_text:
             job.version += 1
             job.heard_us = service.now_us()
         return job.id
@@ -91,8 +91,8 @@ def _positions(service: Service, folder: SpoolFolder) -> tuple[int | None, dict[
     statement = sa.select(Job.id, OpenJournal.positions).join(Job, Job.id == OpenJournal.job)
     with service.store.read() as session:
         newest = statement.where(Job.job_id == folder.job_id, OpenJournal.node == folder.node)
-        known = session.execute(newest.order_by(Job.id.desc()).limit(1)).one_or_none()
-    return (known[0], json.loads(known[1])) if known else (None, {})
+        row = session.execute(newest.order_by(Job.id.desc()).limit(1)).one_or_none()
+    return (row[0], json.loads(row[1])) if row else (None, {})
 
 
 def _new_lines(folder: SpoolFolder, positions: dict[str, int]) -> Iterator[bytes]:

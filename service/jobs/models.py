@@ -53,24 +53,24 @@ def totals_of_model(service: Service, model_id: str, *, wait: bool = True) -> Mo
         which = (store.engine, store.projects, model_id)
         state = _state(session, model_id)
         with _lock:
-            known = _kept.get(which)
-        if known is None or known[0] != state:
+            cached = _kept.get(which)
+        if cached is None or cached[0] != state:
             if not wait and state[0] > RUNS_AT_ONCE:
                 return None
-            known = state, _summed(service, session, model_id, unscored=state[0] - state[1])
+            cached = state, _summed(service, session, model_id, unscored=state[0] - state[1])
     with _lock:
-        _kept[which] = known
+        _kept[which] = cached
         _kept.move_to_end(which)
         if len(_kept) > KEPT_MOST:
             _kept.popitem(last=False)
-    return known[1]
+    return cached[1]
 
 
 def _state(session: Session, model_id: str) -> tuple[int, ...]:
     """Runs and scored runs of a model, and numbers that differ once any scored run does."""
     scored = _is_scored()
     columns = (Job.id, Job.version, Job.scored_version, Job.revision)
-    sums = [sa.func.sum(one).filter(scored) for one in (*columns, Job.heard_us % _HEARD)]
+    sums = [sa.func.sum(column).filter(scored) for column in (*columns, Job.heard_us % _HEARD)]
     statement = sa.select(sa.func.count(), sa.func.count().filter(scored), *sums)
     return tuple(session.execute(statement.where(Job.model_id == model_id)).one())
 

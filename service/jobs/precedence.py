@@ -54,9 +54,9 @@ def counted_elsewhere(session: Session, job: Job, lines: Sequence[AnyRecord]) ->
     better = list(_better_jobs(session, job))
     heads = [line for line in lines if isinstance(line, JobRecord)]
     clusters, places = _clusters(heads), _places(heads)
-    for index, known in enumerate(better):
-        if clusters and known.clusters and clusters.isdisjoint(known.clusters):
-            better[index] = replace(known, same_work=False)
+    for index, devices in enumerate(better):
+        if clusters and devices.clusters and clusters.isdisjoint(devices.clusters):
+            better[index] = replace(devices, same_work=False)
     return [
         msgspec.structs.replace(line, elsewhere=_taken(line, places, better))
         if isinstance(line, DeviceRecord)
@@ -75,10 +75,12 @@ def outdated(session: Session, job: Job, *, since_us: int = 0) -> list[int]:
     anyone = sa.select(Job.id).where(Job.reporter.is_not(None)).limit(1)
     if connection.scalar(anyone) is None:
         return []
-    known = connection.execute(sa.select(Device.node, Device.device_id).where(Device.job == job.id))
+    devices = connection.execute(
+        sa.select(Device.node, Device.device_id).where(Device.job == job.id)
+    )
     labels = sa.select(JobLabel.label).where(JobLabel.job == job.id, _is_work(JobLabel.label))
     meets = sa.or_(
-        Job.id.in_(sa.select(Device.job).where(_same_device(known.all()))),
+        Job.id.in_(sa.select(Device.job).where(_same_device(devices.all()))),
         Job.id.in_(sa.select(JobLabel.job).where(JobLabel.label.in_(labels))),
     )
     statement = (
@@ -169,13 +171,13 @@ def _places(heads: Iterable[JobRecord]) -> dict[str, str]:
 
 def _joined(spans: Iterable[Any], part: float) -> tuple[Elsewhere, ...]:
     """Return spans [us] in order as such of a part of a device; those that meet are one."""
-    found: list[list[int]] = []
+    joined: list[list[int]] = []
     for start_us, end_us in spans:
-        if found and start_us <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], end_us)
+        if joined and start_us <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], end_us)
         else:
-            found.append([start_us, end_us])
-    return tuple(Elsewhere(from_us(start), from_us(end), part) for start, end in found)
+            joined.append([start_us, end_us])
+    return tuple(Elsewhere(from_us(start), from_us(end), part) for start, end in joined)
 
 
 def _taken(

@@ -104,10 +104,10 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
     now_us = service.now_us()
     oldest_us = now_us - span_us(service.config.provisional_every)
     with service.store.read() as session:
-        job, known = session.get(Job, key), session.get(Provisional, key)
+        job, stored = session.get(Job, key), session.get(Provisional, key)
         if job is None:
             return
-        if known and (known.version == job.version or (known.made_us > oldest_us and not fresh)):
+        if stored and (stored.version == job.version or (stored.made_us > oldest_us and not fresh)):
             return
         seen = _snapshot(session, job)
         seen.records.extend(open_records_of(session, job))
@@ -117,14 +117,14 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         job = session.get(Job, key, with_for_update=True)
         if job is None or job.state != "running":
             return
-        outdated(session, job, since_us=known.made_us - LATE_US if known else 0)
+        outdated(session, job, since_us=stored.made_us - LATE_US if stored else 0)
         doc, series = split_job(document)
         session.merge(
             Provisional(job=key, version=seen.version, made_us=now_us, doc=doc, series=series)
         )
         _store_head(session, job, document)
 
-    if known and not fresh:  # whoever asks gets the score before, while another process writes
+    if stored and not fresh:  # whoever asks gets the score before, while another process writes
         service.store.note(store)
     else:
         service.store.transact(store)
@@ -137,14 +137,14 @@ def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:
     Such a score makes no revision, so that the stored one names versions of before.
     """
     try:
-        made = made_now(service, key, stored)
+        rescored = made_now(service, key, stored)
     except ScoreError:
         return stored
-    if made is None:
+    if rescored is None:
         return stored
-    versions: Any = {name: getattr(made.method, name) for name in VERSIONS}
+    versions: Any = {name: getattr(rescored.method, name) for name in VERSIONS}
     alike = replace_field(stored, method=replace_field(stored.method, **versions))
-    return made if alike == made else stored
+    return rescored if alike == rescored else stored
 
 
 def made_now(service: Service, key: int, stored: JobDoc) -> JobDoc | None:
@@ -206,11 +206,11 @@ def _snapshot(session: Session, job: Job) -> _Snapshot:
     if job.intervals_deleted_us is not None:
         newest = _newest(session, job)
     if newest is None:
-        records, kept = records_of(session, job, corrections), None
+        records, scored = records_of(session, job, corrections), None
     else:
         document, head = read_job(newest.doc, newest.series), declared_head(session, job)
-        records, kept = [], relabel(document, head, corrections, job.revision + 1)
-    return _Snapshot(records, corrections, job.version, job.revision, job.rescore_us, kept)
+        records, scored = [], relabel(document, head, corrections, job.revision + 1)
+    return _Snapshot(records, corrections, job.version, job.revision, job.rescore_us, scored)
 
 
 def _newest(session: Session, job: Job) -> Score | None:

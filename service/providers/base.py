@@ -94,24 +94,24 @@ def in_steps(
     if step_s <= 0 or step_s % FIVE_MINUTES_S or DAY_S % step_s:
         raise AnswerError(f"steps of {step_s} s do not fit 5 minutes and the day")
     step = timedelta(seconds=step_s)
-    found: dict[datetime, tuple[float, Quality]] = {}
+    by_start: dict[datetime, tuple[float, Quality]] = {}
     for reading in readings:
         if (reading.start.timestamp()) % step_s:
             raise AnswerError(f"{reading.start} does not begin a step of {step_s} s")
         if not start - step < reading.start <= end - step:
             continue
         if reading.value is None:
-            found.pop(reading.start, None)
+            by_start.pop(reading.start, None)
         elif 0 <= reading.value <= LARGEST:
-            found[reading.start] = reading.value, reading.quality
+            by_start[reading.start] = reading.value, reading.quality
         else:
             raise AnswerError(f"{reading.value} is not an intensity in gCO2e/kWh")
-    if not found:
+    if not by_start:
         return Values(start, step_s, {})
-    first = min(found)
-    count = (max(found) - first) // step + 1
+    first = min(by_start)
+    count = (max(by_start) - first) // step + 1
     by_quality: dict[Quality, list[float]] = {}
-    for moment, (value, quality) in found.items():
+    for moment, (value, quality) in by_start.items():
         values = by_quality.setdefault(quality, [math.nan] * count)
         values[(moment - first) // step] = value
     return Values(first, step_s, by_quality)
@@ -120,10 +120,10 @@ def in_steps(
 def moment(text: object) -> datetime:
     """Return a time of an answer, UTC unless it says otherwise; raises AnswerError."""
     try:
-        found = datetime.fromisoformat(str(text))
+        parsed = datetime.fromisoformat(str(text))
     except ValueError:
         raise AnswerError(f"{str(text)[:40]!r} is not a time") from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 def number(value: object) -> float | None:
@@ -131,18 +131,18 @@ def number(value: object) -> float | None:
     if value is None or value == "":
         return None
     try:
-        found = float(value)  # type: ignore[arg-type]  # what cannot be is refused below
+        parsed = float(value)  # type: ignore[arg-type]  # what cannot be is refused below
     except (TypeError, ValueError):
         raise AnswerError(f"{str(value)[:40]!r} is not a number") from None
-    if isinstance(value, bool) or not math.isfinite(found):
+    if isinstance(value, bool) or not math.isfinite(parsed):
         raise AnswerError(f"{str(value)[:40]!r} is not a number")
-    return found
+    return parsed
 
 
-def expect(name: str, given: object, asked: str) -> None:
+def expect(name: str, answer: object, question: str) -> None:
     """Raise AnswerError where an answer is about something else than was asked for."""
-    if given != asked:
-        raise AnswerError(f"the answer is about {name} {str(given)[:60]!r}, not {asked!r}")
+    if answer != question:
+        raise AnswerError(f"the answer is about {name} {str(answer)[:60]!r}, not {question!r}")
 
 
 class Generation:

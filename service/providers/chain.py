@@ -23,8 +23,10 @@ _MAKERS: Mapping[str, Callable[[Account], Provider]] = {
 
 def providers_of(settings: IntensitySettings, zone: str) -> Sequence[Provider]:
     """Return those of the zone's chain that publish something for it."""
-    made = (_MAKERS[name](settings.accounts.get(name, Account())) for name in settings.chain(zone))
-    return [provider for provider in made if provider.kinds(zone)]
+    providers = (
+        _MAKERS[name](settings.accounts.get(name, Account())) for name in settings.chain(zone)
+    )
+    return [provider for provider in providers if provider.kinds(zone)]
 
 
 def is_live(settings: IntensitySettings, zone: str) -> bool:

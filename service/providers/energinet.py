@@ -50,12 +50,12 @@ class Energinet:
         area = AREAS[zone]
 
         def parse(body: bytes) -> Values:
-            found = []
+            rows = []
             for row in json.loads(body)["records"]:
                 expect("zone", row["PriceArea"], area)
                 at, value = moment(row["Minutes5UTC"]), number(row["CO2Emission"])
-                found.append(Reading(at, value, quality))
-            return in_steps(found, STEP_S, start, end)
+                rows.append(Reading(at, value, quality))
+            return in_steps(rows, STEP_S, start, end)
 
         # Local times without a zone: a night in autumn has an hour twice, so more is asked for.
         query = {

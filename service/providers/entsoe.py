@@ -180,23 +180,23 @@ def _points(
     """Yield the positions of a period and their quantities; one left out may repeat the one
     before.
     """
-    given: dict[int, float] = {}
+    by_position: dict[int, float] = {}
     for point in period:
         if _name(point) == "Point":
-            given[int(_text(point, "position") or "")] = float(_text(point, "quantity") or "")
-    if given and not 1 <= min(given) <= max(given) <= count:
+            by_position[int(_text(point, "position") or "")] = float(_text(point, "quantity") or "")
+    if by_position and not 1 <= min(by_position) <= max(by_position) <= count:
         raise AnswerError("a position lies outside of its period")
-    known: float | None = None
+    last: float | None = None
     for position in range(1, count + 1):
-        known = given.get(position, known if repeats else None)
-        if known is not None:
-            yield position, known
+        last = by_position.get(position, last if repeats else None)
+        if last is not None:
+            yield position, last
 
 
 def _text(parent: ElementTree.Element, name: str) -> str | None:
     """Return the text of the first descendant of this name, in whatever namespace."""
-    found = next((child for child in parent.iter() if _name(child) == name), None)
-    return None if found is None else (found.text or "").strip()
+    element = next((child for child in parent.iter() if _name(child) == name), None)
+    return None if element is None else (element.text or "").strip()
 
 
 def _name(element: ElementTree.Element) -> str:

@@ -42,8 +42,8 @@ class StatusError(ProviderError):
     """An answer with another status than 200; `body` has its beginning."""
 
     def __init__(self, host: str, status: int, body: bytes = b"") -> None:
-        said = {401: "the key is refused", 403: "the key does not allow this"}
-        super().__init__(f"{host} answered {status}: {said.get(status, 'no data')}")
+        reasons = {401: "the key is refused", 403: "the key does not allow this"}
+        super().__init__(f"{host} answered {status}: {reasons.get(status, 'no data')}")
         self.status, self.body = status, body
 
 
@@ -105,8 +105,8 @@ class Http:
         return answer
 
     def _require_rested(self, *names: str) -> None:
-        known = (self._hosts[name].rest_until for name in names if name in self._hosts)
-        left = max(known, default=0.0) - self._clock()
+        rests = (self._hosts[name].rest_until for name in names if name in self._hosts)
+        left = max(rests, default=0.0) - self._clock()
         if left > 0:
             raise RestingError(f"{self._host}: backing off for another {left:.0f} s")
 
@@ -165,9 +165,9 @@ class Http:
     def _target(self, answer: requests.Response) -> str:
         """Return where a redirect leads, if that is the same host and as safe."""
         target = urljoin(answer.url, answer.headers["Location"])
-        asked, given = urlsplit(answer.url), urlsplit(target)
-        if (asked.scheme, asked.netloc) != (given.scheme, given.netloc):
-            raise ProviderError(f"{self._host} sends to {given.netloc}, which is not asked")
+        origin, redirect = urlsplit(answer.url), urlsplit(target)
+        if (origin.scheme, origin.netloc) != (redirect.scheme, redirect.netloc):
+            raise ProviderError(f"{self._host} sends to {redirect.netloc}, which is not asked")
         return target
 
     def _note_later(self, answer: requests.Response) -> None:

@@ -99,8 +99,8 @@ def audit_unlocked(connection: Connection) -> Iterator[None]:
         yield
         connection.exec_driver_sql("ALTER TABLE audit ENABLE TRIGGER USER")
         return
-    wanted = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
-    triggers = connection.exec_driver_sql(wanted).all()
+    query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
+    triggers = connection.exec_driver_sql(query).all()
     for name, _ in triggers:
         connection.exec_driver_sql(f"DROP TRIGGER {name}")
     yield
@@ -131,11 +131,11 @@ def alias_of(session: Session, name: str) -> str:
     """Return the alias of a name, a new one where nothing has that name; an alias is its own."""
     if _ALIAS.fullmatch(name):
         return name
-    if (known := known_alias(session, name)) is None:
+    if (alias := known_alias(session, name)) is None:
         upsert(session, Person, [{"alias": f"person-{secrets.token_hex(6)}", "name": name}])
-        known = known_alias(session, name)  # of two that add it at once, one does
-    assert known is not None
-    return known
+        alias = known_alias(session, name)  # of two that add it at once, one does
+    assert alias is not None
+    return alias
 
 
 def with_aliases(session: Session, records: Iterable[AnyRecord]) -> list[AnyRecord]:

@@ -308,9 +308,9 @@ class Store:
 
     def of_projects(self, projects: frozenset[str] | None) -> Store:
         """Return the same database, as far as the projects go."""
-        made = copy(self)
-        made.projects = projects
-        return made
+        view = copy(self)
+        view.projects = projects
+        return view
 
     def require_file(self) -> None:
         """Raise StoreFileError for an SQLite store whose file cannot be opened, or made."""
@@ -473,11 +473,11 @@ def _require_own_schema(session: Session) -> None:
 
     Asked in every transaction, so that no upgrade comes between the question and a write.
     """
-    found = session.connection().execute(_SCHEMA).scalar()
-    if found != HEAD:
+    schema = session.connection().execute(_SCHEMA).scalar()
+    if schema != HEAD:
         raise OtherReleaseError(
-            f"its tables are those of another release (revision {found}, this one's is {HEAD}), so "
-            "nothing is written; stop this process and start the release that upgraded them"
+            f"its tables are those of another release (revision {schema}, this one's is {HEAD}), "
+            "so nothing is written; stop this process and start the release that upgraded them"
         )
 
 

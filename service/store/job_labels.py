@@ -45,32 +45,32 @@ def update_list_columns(
     job.ended_us = None if ended_at is None else to_us(parse_time(ended_at))
     job.duration_s = head.duration_s
     job.energy_kwh, job.total_g = _value(head.energy_kwh), _value(head.total_g)
-    wanted = {label_text(TAG, f"{name}:{text}") for name, text in head.tags.items()}
+    labels = {label_text(TAG, f"{name}:{text}") for name, text in head.tags.items()}
     replaced = {TAG}
     if head.zone is not None:
-        wanted.add(label_text(ZONE, head.zone))
+        labels.add(label_text(ZONE, head.zone))
         replaced.add(ZONE)
     if document is not None:
         devices = {device.hardware for device in document.devices}
-        wanted |= {label_text(HARDWARE, found) for found in devices if found is not None}
-        wanted |= {label_text(ZONE, zone) for zone in document.method.zones}
+        labels |= {label_text(HARDWARE, hardware) for hardware in devices if hardware is not None}
+        labels |= {label_text(ZONE, zone) for zone in document.method.zones}
         replaced = {TAG, HARDWARE, ZONE}
-    _replace(session, job, wanted, replaced)
+    _replace(session, job, labels, replaced)
 
 
-def _replace(session: Session, job: Job, wanted: set[str], kinds: Collection[str]) -> None:
+def _replace(session: Session, job: Job, labels: set[str], kinds: Collection[str]) -> None:
     """Make `wanted` the job's labels of these kinds, and its start that of all its labels."""
     key, started_us = job.id, job.started_us
     of_job = JobLabel.job == key
-    found = session.execute(sa.select(JobLabel.label, JobLabel.started_us).where(of_job))
-    starts_us = {label: start_us for label, start_us in found}
-    known = set(starts_us)
+    stored_rows = session.execute(sa.select(JobLabel.label, JobLabel.started_us).where(of_job))
+    starts_us = {label: start_us for label, start_us in stored_rows}
+    stored = set(starts_us)
     if any(start_us != started_us for start_us in starts_us.values()):
         session.execute(sa.update(JobLabel).where(of_job).values(started_us=started_us))
-    stale = {label for label in known - wanted if label.partition(":")[0] in kinds}
+    stale = {label for label in stored - labels if label.partition(":")[0] in kinds}
     if stale:
         session.execute(sa.delete(JobLabel).where(of_job, JobLabel.label.in_(sorted(stale))))
-    new = sorted(wanted - known)
+    new = sorted(labels - stored)
     rows = [{"job": key, "label": label, "started_us": started_us} for label in new]
     upsert(session, JobLabel, rows)
 

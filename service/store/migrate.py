@@ -69,9 +69,9 @@ def upgrade(store: Store) -> bool:
     with store.migrating() as connection:
         if not store.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
-        if (found := current(connection)) == HEAD:
+        if (revision := current(connection)) == HEAD:
             return False
-        _refuse_other(store, found)
+        _refuse_other(store, revision)
         command.upgrade(_config(connection), "head")
         if (reached := current(connection)) != HEAD:
             raise SchemaError(f"the migrations ended at {reached}, not at {HEAD}; install again")

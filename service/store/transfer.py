@@ -99,19 +99,19 @@ def _require_backup(path: Path) -> None:
     try:
         with _sqlite(path, "ro") as connection:
             _require_sound(connection, path)
-            (found,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+            (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except (sqlite3.Error, TypeError) as error:
         raise TransferError(f"{path} is not a backup of a store: {error}") from None
     try:
-        refuse_other(found, "restore another backup")
+        refuse_other(revision, "restore another backup")
     except SchemaError as error:
         raise TransferError(f"{path}: {error.message}") from None
 
 
 def _require_sound(connection: sqlite3.Connection, path: Path) -> None:
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise TransferError(f"{path} is damaged: {found}")
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise TransferError(f"{path} is damaged: {verdict}")
 
 
 def _replace_pages(path: Path, backup_path: Path) -> None:

@@ -146,13 +146,13 @@ def beat(service: Service) -> None:
     now_us = service.now_us()
     broken_us = now_us - 2 * span_us(beat_period(service.config))
     with service.store.write() as session:
-        known = session.get(Listening, _ROW, with_for_update=True)
-        if known is None:
+        row = session.get(Listening, _ROW, with_for_update=True)
+        if row is None:
             upsert(session, Listening, [{"id": _ROW, "since_us": now_us, "beat_us": now_us}])
             return
-        if known.beat_us < broken_us:
-            known.since_us = now_us
-        known.beat_us = max(known.beat_us, now_us)
+        if row.beat_us < broken_us:
+            row.since_us = now_us
+        row.beat_us = max(row.beat_us, now_us)
 
 
 def expect(service: Service) -> None:
@@ -168,12 +168,12 @@ def silent_limit_us(service: Service, session: Session) -> int | None:
     Silence is counted up to the last beat, from the start of the present listening at the earliest.
     A store that no server or scheduler ever used has no beats, and all time counts.
     """
-    known = session.get(Listening, _ROW)
+    row = session.get(Listening, _ROW)
     now_us, silent_us = service.now_us(), span_us(service.config.silent_after)
-    if known is None:
+    if row is None:
         return now_us - silent_us
-    limit_us = min(now_us, known.beat_us) - silent_us
-    return limit_us if known.since_us <= limit_us else None
+    limit_us = min(now_us, row.beat_us) - silent_us
+    return limit_us if row.since_us <= limit_us else None
 
 
 _log = logging.getLogger("gramwatt.service")

@@ -173,8 +173,8 @@ def rescore_on_new_factors(service: Service, budget_s: float = FACTORS_S) -> int
     """
     ends, today = time.monotonic() + budget_s, factors_of(service)
     with service.store.read() as session:
-        kept = session.scalars(NEWEST_BACKFILL).one_or_none()
-        before, until, last = (kept.done, kept.until, kept.job) if kept else ("", "", 0)
+        newest = session.scalars(NEWEST_BACKFILL).one_or_none()
+        before, until, last = (newest.done, newest.until, newest.job) if newest else ("", "", 0)
     if before == today:
         return 0
     last, number = (last if until == today else 0), 0
@@ -228,18 +228,18 @@ def preview_scores(service: Service) -> Iterator[ScorePreview]:
 
 
 def _previewed(service: Service, key: int, stored: JobDoc) -> ScorePreview:
-    made, error = stored, None
+    rescored, error = stored, None
     try:
-        made = made_now(service, key, stored) or stored
+        rescored = made_now(service, key, stored) or stored
     except GramwattError as failure:
         error = failure.message
     versions = {name: getattr(stored.method, name) for name in VERSIONS}
-    alike = asdict(replace(made, method=replace(made.method, **versions)))
+    alike = asdict(replace(rescored, method=replace(rescored.method, **versions)))
     return ScorePreview(
         job_id=stored.job_id,
         project=stored.project,
         old_g=stored.total_g,
-        new_g=None if error else made.total_g,
+        new_g=None if error else rescored.total_g,
         changed=sorted(name for name in alike if alike[name] != getattr(stored, name)),
         error=error,
     )

@@ -118,8 +118,8 @@ def schedules(
     shown, following = cut(runs, limit, lambda run: (run.id,))
     return SchedulesAnswer(
         schedules=[
-            _schedule(name, known, newest.get(name), succeeded.get(name), service.now_us())
-            for name, known in TASKS.items()
+            _schedule(name, spec, newest.get(name), succeeded.get(name), service.now_us())
+            for name, spec in TASKS.items()
         ],
         runs=list(map(_run, shown)),
         next_cursor=following,
@@ -167,8 +167,8 @@ def _succeeded(session: Session) -> dict[str, int]:
     """
     newest = sa.select(sa.func.max(TaskRun.id)).where(TaskRun.outcome == "done")
     statement = sa.select(TaskRun.task, TaskRun.ended_us)
-    found = session.execute(statement.where(TaskRun.id.in_(newest.group_by(TaskRun.task))))
-    return {name: at_us for name, at_us in found if at_us is not None}
+    rows = session.execute(statement.where(TaskRun.id.in_(newest.group_by(TaskRun.task))))
+    return {name: at_us for name, at_us in rows if at_us is not None}
 
 
 def _due_us(task: Task, last: TaskRun, now_us: int) -> int:

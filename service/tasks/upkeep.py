@@ -42,10 +42,10 @@ def delete_old_audit(service: Service) -> int:
 
     The deletion leaves an entry of its own, in the same transaction.
     """
-    kept = service.config.keep_audit
-    if kept is None:
+    keep = service.config.keep_audit
+    if keep is None:
         return 0
-    before_us = service.now_us() - span_us(kept)
+    before_us = service.now_us() - span_us(keep)
     return service.store.transact(partial(_delete_audit, service, before_us), large=True)
 
 
@@ -73,10 +73,10 @@ def delete_old_intervals(service: Service, budget_s: float = RETENTION_S) -> int
     newest lines are scored. Scores, parts of months, and what the job declared stay, and so does
     which lines have arrived.
     """
-    kept, ends, done = service.config.keep_intervals, time.monotonic() + budget_s, 0
-    for project, days in kept.items():
-        mine = Job.project == project if project else Job.project.not_in(list(kept))
-        old = (mine, *_is_old(service.now_us() - span_us(days)))
+    keep, ends, done = service.config.keep_intervals, time.monotonic() + budget_s, 0
+    for project, days in keep.items():
+        of_project = Job.project == project if project else Job.project.not_in(list(keep))
+        old = (of_project, *_is_old(service.now_us() - span_us(days)))
         with service.store.read() as session:
             keys = list(session.scalars(sa.select(Job.id).where(*old)))
         for key in keys:
@@ -129,8 +129,8 @@ def back_up(service: Service) -> None:
     path = folder / f"gramwatt-{service.now():%Y%m%dT%H%M%SZ}.db"
     transfer.backup(service.store, path)
     audit.log(service, "backup", str(path))
-    made = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
-    for path in made[: -service.config.backup_keep]:
+    backups = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
+    for path in backups[: -service.config.backup_keep]:
         path.unlink()
 
 
