@@ -57,7 +57,7 @@ def points(pairs: Sequence[Pair], catalog: Catalog) -> Iterator[Point]:
         if work.infers and work.regime == "busy" and work.power_share:
             share = math.log(work.power_share)
             if abs(size) >= math.log(number("share-size")):
-                factors = (size, size * share)
+                factors: tuple[float, ...] = (size, size * share)
                 yield Point(group.source, "share-time", factors, pair.time, pair.weight)
                 yield Point(group.source, "share-energy", factors, pair.energy, pair.weight)
             continue

@@ -282,26 +282,43 @@ def _with_estimates(
 
     Their spread against each other stays: an estimate errs alike on all.
     """
-    answers = [estimates[row.id] for row in rows]
-    totals = [
-        (answer.g_per_million_tokens or answer.total_g) if answer else None for answer in answers
-    ]
-    if not rows or any(total is None or total.value <= 0 for total in totals):
+    answers = {row.id: answer for row in rows if (answer := estimates[row.id])}
+    shares = {name: _of_same_work(answer) for name, answer in answers.items()}
+    if not rows or len(shares) < len(rows) or None in shares.values():
         return rows
-    first = min(total.value for total in totals if total)
+    first = min(shares.values(), key=lambda share: share or ())
     timed = work.request.tokens is not None
+
+    def over(log: Log | None, row: Change, at: int) -> Log | None:
+        share = shares[row.id]
+        if log is None or share is None or first is None:
+            return log
+        return Log(math.log(share[at] / first[at]), log.spread)
+
     return [
         replace(
             row,
-            carbon=Log(math.log(total.value / first), row.carbon.spread) if row.carbon else None,
+            carbon=over(row.carbon, row, 0),
+            energy=over(row.energy, row, 1),
+            time=over(row.time, row, 2),
             total_g=answer.total_g if timed else None,
             energy_kwh=answer.energy_kwh if timed else None,
             time_h=answer.time_h if timed else None,
             g_per_million_tokens=answer.g_per_million_tokens,
         )
-        for row, answer, total in zip(rows, answers, totals, strict=True)
-        if answer and total
+        for row, answer in ((row, answers[row.id]) for row in rows)
     ]
+
+
+def _of_same_work(answer: EstimateDoc) -> tuple[float, float, float] | None:
+    """Return carbon, energy and time of an estimate, each for the same work; None if one lacks."""
+    figures = answer.total_g, answer.energy_kwh, answer.time_h
+    values = [figure.value for figure in figures if figure and figure.value > 0]
+    if len(values) < len(figures):
+        return None
+    served = answer.g_per_million_tokens  # without tokens the estimates are for the same hours
+    share = served.value / values[0] if served else 1.0
+    return values[0] * share, values[1] * share, values[2] * share
 
 
 def _estimate(work: Work, row: Change) -> EstimateDoc | None:
