@@ -566,7 +566,7 @@ def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, 
 
 
 def _fill_is_unknown(work: Work) -> bool:
-    """Tell whether a server or a slice runs of which nothing says whether it is full or waits.
+    """Tell whether nothing says if a server, a slice or inference of no named class waits.
 
     Software tuned to the device in eight bits and fewer is for throughput, and taken to be full.
     """
@@ -574,8 +574,10 @@ def _fill_is_unknown(work: Work) -> bool:
     stated = (request.batch_size, request.mean_power_w, request.utilisation, request.pace)
     if device is None or any(stated) or request.precision in NARROW:
         return False
-    served = work.classified.name == "llm-serving" and work.hours is not None
-    return served or (device.piece is not None and not request.trains)
+    name = work.classified.name
+    served = name == "llm-serving" and work.hours is not None
+    unnamed = name == "batch-inference" and request.workload_class is None
+    return served or unnamed or (device.piece is not None and not request.trains)
 
 
 def _half_filled(
