@@ -60,11 +60,17 @@ def main() -> int:
 
 
 def _jobs() -> list[str]:
-    print(f"{'job':34}" + "".join(f"{term:>15}" for term in jobs.TERMS))
+    print(f"{'job':34}" + "".join(f"{term:>15}" for term in (*jobs.TERMS, "range of sci")))
     rows = []
     for row in jobs.report():
         rows.append(row)
-        print(f"{row['job']:34}" + "".join(f"{_percent(row[term]):>15}" for term in jobs.TERMS))
+        shares = "".join(f"{_percent(row[term]):>15}" for term in jobs.TERMS)
+        width = " to ".join(f"{end - 1:+.0%}" for end in row["width"])
+        print(f"{row['job']:34}{shares}{width:>15}")
+    print("\nall devices of a meter with one error")
+    for row in jobs.report(one_sensor=True):
+        shares = "".join(f"{_percent(row[term]):>15}" for term in jobs.TERMS)
+        print(f"{row['job']:34}{shares}")
     return jobs.outside(rows, *JOBS, ONE_SIDED)
 
 

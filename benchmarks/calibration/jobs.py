@@ -85,8 +85,12 @@ KINDS = (
 )  # fmt: skip
 
 
-def report(draws: int = DRAWS) -> Iterator[dict[str, Any]]:
-    """The share of truths in the range of each term, by kind of job."""
+def report(draws: int = DRAWS, *, one_sensor: bool = False) -> Iterator[dict[str, Any]]:
+    """The share of truths in the range of each term, by kind of job, and the range of its SCI.
+
+    With `one_sensor` all devices of a meter have one error, where ranges count half of its variance
+    as shared by boards of a type.
+    """
     catalog = load_catalog()
     context = ScoreContext(catalog, AnnualIntensity(catalog))
     for number, kind in enumerate(KINDS):
@@ -94,11 +98,13 @@ def report(draws: int = DRAWS) -> Iterator[dict[str, Any]]:
         end = START + timedelta(hours=kind.hours)
         [point] = context.intensity.points(document.zone, START, end)
         grid = point.intensity.inputs.values()
-        truths = _truths(document, grid, np.random.default_rng(number), draws)
+        source = np.random.default_rng(number)
+        truths = _truths(document, grid, source, draws, one_sensor=one_sensor)
         published = {term: getattr(document, term) for term in TERMS[:-1]}
         published["sci"] = document.sci[0].g_per_unit
         covered = {term: _covered(published[term], truths[term]) for term in TERMS}
-        yield {"job": kind.name, **covered}
+        sci = published["sci"]
+        yield {"job": kind.name, **covered, "width": (sci.low / sci.value, sci.high / sci.value)}
 
 
 def _journal(kind: Kind) -> Iterator[AnyRecord]:
@@ -149,7 +155,12 @@ class _Lines:
 
 
 def _truths(
-    document: JobDoc, hours: Iterable[Effect], source: np.random.Generator, draws: int
+    document: JobDoc,
+    hours: Iterable[Effect],
+    source: np.random.Generator,
+    draws: int,
+    *,
+    one_sensor: bool,
 ) -> dict[str, Values]:
     """E, O, M, C and C per R of the job in many worlds that its inputs allow.
 
@@ -168,7 +179,7 @@ def _truths(
         for kind, joules in device.kinds.items():
             figure = energy(joules, kind, device.meter)  # type: ignore[arg-type]
             factor = np.ones(draws)
-            for of, share in _sharing(device, kind):
+            for of, share in [("", 1.0)] if one_sensor else _sharing(device, kind):
                 factor *= one(f"{device.meter} {kind} {of}", figure) ** math.sqrt(share)
             energy_kwh += joules / J_PER_KWH * factor
     method = document.method
