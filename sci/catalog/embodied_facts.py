@@ -11,9 +11,8 @@ from typing import Annotated, Literal
 from msgspec import field
 
 from gramwatt.sci.figures.csv_data import Cell, Id, Row, Source, between, column
+from gramwatt.sci.figures.document import Tier
 
-Tier = Literal["A", "B", "C", "D"]
-"""A: first-party study; B: independent study; C: model with known inputs; D: with assumed ones."""
 Kilograms = Annotated[float, between(1, 20_000, "kgCO2e")]
 Nanometres = Annotated[float, between(2, 65, "nm")]
 Area = Annotated[float, between(1, 50_000, "mm2")]

@@ -19,8 +19,9 @@ from operator import add
 from typing import Any
 
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
-from gramwatt.sci.catalog.embodied_facts import Dies, Study, Tier
+from gramwatt.sci.catalog.embodied_facts import Dies, Study
 from gramwatt.sci.catalog.parameters import MODEL, Parameters, parameters
+from gramwatt.sci.figures.document import Tier
 from gramwatt.sci.figures.quantity import Quantity, of_sources
 from gramwatt.sci.figures.units import G_PER_KG, cm2_from_mm2, g_from_kg
 

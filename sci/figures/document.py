@@ -15,6 +15,11 @@ from gramwatt.sci.figures.quantity import Quantity
 
 Term = Literal["energy_kwh", "operational_g", "embodied_g"]
 """The terms of a job whose inputs its document keeps."""
+Quality = Literal["measured", "hourly", "estimated", "forecast", "profile", "annual", "world"]
+"""How a point is known, best first: published or derived from what was generated; imported by the
+user; filled in by a model; foreseen; typical for the hour; the mean of a year, or of the world."""
+Tier = Literal["A", "B", "C", "D"]
+"""A: first-party study; B: independent study; C: model with known inputs; D: with assumed ones."""
 
 
 class SciDoc(Struct):

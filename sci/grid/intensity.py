@@ -20,12 +20,10 @@ from typing import Literal, NamedTuple, Protocol, overload
 
 from msgspec.structs import replace
 
+from gramwatt.sci.figures.document import Quality
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.quantity import Quantity
 
-Quality = Literal["measured", "hourly", "estimated", "forecast", "profile", "annual", "world"]
-"""How a point is known, best first: published or derived from what was generated; imported by the
-user; filled in by a model; foreseen; typical for the hour; the mean of a year, or of the world."""
 Signal = Literal["average", "marginal"]
 """Average: emissions per kWh of the whole grid; marginal: emissions of one more kWh."""
 Basis = Literal["lifecycle", "direct"]

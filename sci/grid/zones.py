@@ -20,10 +20,11 @@ from msgspec.structs import replace
 
 from gramwatt.sci.figures.csv_data import Cell, Row, Source, Year, between, column, rows
 from gramwatt.sci.figures.days import DAY
+from gramwatt.sci.figures.document import Quality
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Effect, Quantity, of_effects
 from gramwatt.sci.figures.units import S_PER_HOUR
-from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
+from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Signal
 from gramwatt.sci.grid.places import PlaceNames, PlaceRow, plain, short_key
 from gramwatt.sci.grid.spreads import (
     LONG_HOURS,

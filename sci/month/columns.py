@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from gramwatt.sci.catalog.embodied_facts import Tier
-from gramwatt.sci.figures.document import Term
+from gramwatt.sci.figures.document import Quality, Term, Tier
 from gramwatt.sci.figures.quantity import KINDS
-from gramwatt.sci.grid.intensity import Quality
 
 TERMS = {
     "energy_kwh": "kWh",

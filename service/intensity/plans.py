@@ -14,9 +14,14 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc, IntensitySeriesDoc
+from gramwatt.sci.figures.document import (
+    IntensityDoc,
+    IntensityPointDoc,
+    IntensitySeriesDoc,
+    Quality,
+)
 from gramwatt.sci.figures.notices import Notice
-from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Quality, Signal
+from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Signal
 from gramwatt.sci.grid.local_time import timezone_of
 from gramwatt.sci.planning.forecast import HORIZON_H
 from gramwatt.sci.planning.hours import DAY_H, Floats, Hours, hour_of, moment_of

@@ -18,7 +18,8 @@ from typing import Literal, NamedTuple, cast
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from gramwatt.sci.grid.intensity import Basis, Quality, Signal
+from gramwatt.sci.figures.document import Quality
+from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.grid.zones import Scope
 from gramwatt.service.container import Service
 from gramwatt.service.providers.base import SCORED

@@ -12,9 +12,8 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.catalog.files import SourceRow
 from gramwatt.sci.figures.csv_data import rows as csv_rows
 from gramwatt.sci.figures.days import month_span
-from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc, Quality
 from gramwatt.sci.figures.errors import LookupFailed
-from gramwatt.sci.grid.intensity import Quality
 from gramwatt.sci.grid.zones import ZoneIntensity
 from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.sci.month.month import months_of

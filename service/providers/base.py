@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from gramwatt.sci.figures.document import Quality
 from gramwatt.sci.grid.fuels import is_explained, mix_intensity
-from gramwatt.sci.grid.intensity import Basis, Quality, Signal
+from gramwatt.sci.grid.intensity import Basis, Signal
 from gramwatt.sci.grid.plausible import LARGEST
 from gramwatt.sci.grid.zones import Scope
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gramwatt.sci.grid.intensity import Quality
+from gramwatt.sci.figures.document import Quality
 from gramwatt.service.config import Account
 from gramwatt.service.providers.base import Kind, Reading, Values, expect, in_steps, moment, number
 from gramwatt.service.providers.http import Http

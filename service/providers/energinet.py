@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from gramwatt.sci.grid.intensity import Quality
+from gramwatt.sci.figures.document import Quality
 from gramwatt.service.config import Account
 from gramwatt.service.providers.base import Kind, Reading, Values, expect, in_steps, moment, number
 from gramwatt.service.providers.http import Http
