@@ -19,9 +19,9 @@ from gramwatt.sci.catalog.embodied_facts import (
     ModelInputs,
     Nanometres,
     Study,
-    Tier,
 )
 from gramwatt.sci.figures.csv_data import Cell, Id, OwnRow, Row, Sources, Year, between, column
+from gramwatt.sci.figures.document import Tier
 from gramwatt.sci.figures.quantity import Quantity, of_sources
 
 HostClass = Literal["server", "card", "cloud", "workstation", "module", "computer", "edge"]

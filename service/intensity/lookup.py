@@ -8,14 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from gramwatt.sci.figures.document import JobDoc
+from gramwatt.sci.figures.document import JobDoc, Quality
 from gramwatt.sci.figures.quantity import Kind, Quantity
 from gramwatt.sci.grid.intensity import (
     Basis,
     IntensityPoint,
     IntensityTrack,
     Provenance,
-    Quality,
     Run,
     Signal,
 )
