@@ -126,9 +126,9 @@ class _Pair:
             return [whole, 0.0, 0.0, 0.0, 0.0, whole]
         weight_o, weight_m = _mean(o0, o1), _mean(m0, m1)
         energy, units = _ratio(e0, e1), _ratio(r0, r1)
-        efficiency = weight_o * (energy - units)
-        grid = weight_o * (_ratio(o0, o1) - energy)
-        hardware = weight_m * (_ratio(m0, m1) - units)
+        efficiency = weight_o * _apart(energy, units)
+        grid = weight_o * _apart(_ratio(o0, o1), energy)
+        hardware = weight_m * _apart(_ratio(m0, m1), units)
         # Without a logarithm on one side, what became or was zero explains the change.
         if weight_o == 0 and e0 > 0 and e1 > 0:
             grid = o1 - o0
@@ -141,6 +141,11 @@ class _Pair:
             method, grid = grid, 0.0
         volume = whole - efficiency - grid - hardware - method
         return [volume, efficiency, grid, hardware, method, whole]
+
+
+def _apart(one: float, other: float) -> float:
+    """Return the difference of two logarithms; 0 where only rounding tells them apart."""
+    return 0.0 if math.isclose(one, other, abs_tol=1e-12) else one - other
 
 
 def _mean(one: float, other: float) -> float:

@@ -52,6 +52,7 @@ def test_twice_the_same_work_is_volume(light):
     # Three minutes at 600 W once, then twice: the change is April's carbon once more.
     (before,) = terms(document, "previous", "total_g")
     only(effects, "volume_g", before)
+    assert [effects[name] for name in EFFECTS[1:]] == [0.0] * 4  # and no rest of rounding
     assert document.change_parts.method_g.low == 0.0
 
 
