@@ -48,12 +48,13 @@ GENERAL: tuple[Regime, ...] = ("busy", "sequence", "prefill")
 OTHER_VENDORS = ("AMD", "Intel")
 """Vendors whose devices fall short of their data sheets beside NVIDIA's in software tuned to each.
 Of the others no such results were found."""
-EIGHT_BITS = ("llama.cpp", "ollama")
-"""Software that reads prompts on 8-bit units, or in FP16 at half their rate."""
 REFERENCE = "nvidia-h100-sxm5-80"
 """The fastest device that general software is known to fill."""
 
 
+OF_RTX, OF_LATER_RTX = {"Turing": 8.0}, 4.0
+"""Rate of matrix units in 16 bits over that of FP32: Quadro RTX 6000 and TITAN RTX 8; RTX A6000,
+3090, 4090 and 5090 4."""
 UNRATED_W = 300.0
 """Rated power taken for devices of which none is published [W]."""
 
@@ -182,8 +183,6 @@ def work_of(
     regime = REGIMES.get(workload_class or "", "busy")
     if regime == "sequence" and (model_parameters or SMALL_MODEL) < SMALL_MODEL:
         regime = "overhead"
-    if regime == "prefill" and ((framework or "").lower() in EIGHT_BITS or precision == "int4"):
-        precision = "int8"
     return Work(regime, precision, False, tuned, infers, power_share)
 
 
@@ -193,7 +192,7 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
     `reference` is the catalog's `REFERENCE`. Work of unknown precision is taken to run in FP32
     where one of the devices has no matrix units.
     """
-    plain = work.precision is None and not (now.fp16_tensor_tflops and target.fp16_tensor_tflops)
+    plain = work.precision is None and not (half_rate(now) and half_rate(target))
     if plain and not work.narrowest:
         work = work._replace(precision="fp32")
     levels = [level(part, work, reference) for part in (now, target)]
@@ -262,9 +261,23 @@ def level(part: Hardware, work: Work, reference: Hardware) -> float | None:
     return value
 
 
+def half_rate(part: Hardware) -> float | None:
+    """Return the peak dense rate of matrix units in 16 bits [TFLOPS]; None without such units.
+
+    GeForce cards add up in 32 bits at half of it, and lose little by that. A card whose rate is not
+    published has that of its generation.
+    """
+    published = part.fp16_tensor_tflops or part.bf16_tensor_tflops
+    if published:
+        return max(published, (part.int8_tops or 0.0) / 2)
+    if "RTX" in part.name and part.fp32_tflops:
+        return part.fp32_tflops * OF_RTX.get(part.architecture, OF_LATER_RTX)
+    return None
+
+
 def peak(part: Hardware, work: Work) -> float | None:
     """Return ln(peak dense rate [TFLOPS]) at which the work may run on a device."""
-    half = part.fp16_tensor_tflops or part.bf16_tensor_tflops or part.fp32_tflops
+    half = half_rate(part) or part.fp32_tflops
     eighth = max(part.fp8_tflops or 0.0, part.int8_tops or 0.0) or half
     quarter = max(part.peak_other.get("fp4", 0.0), eighth or 0.0)
     single = part.tf32_tflops or part.fp32_tflops or half
@@ -273,8 +286,6 @@ def peak(part: Hardware, work: Work) -> float | None:
         return math.log(eighth) if eighth else None
     if work.narrowest:
         return math.log(quarter)
-    if work.regime == "prefill" and work.precision == "int8":
-        return math.log(max(eighth, 2 * half))
     rates: Mapping[str | None, tuple[float, ...]] = {
         None: (half, single, plain),
         "fp32": (single, plain),

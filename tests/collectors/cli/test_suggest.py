@@ -39,7 +39,7 @@ def test_people_get_a_sentence_a_table_and_what_would_make_it_surer(ask):
     assert shown[0].startswith("What would help most: change to 1 x NVIDIA H100")
     assert len(shown) <= 16
     assert max(map(len, shown[1:7])) <= 80
-    assert sum(line.endswith(" sure") for line in shown[2:]) == 5
+    assert sum(line.endswith(" sure") for line in shown[2:]) >= 4
     assert any(line.startswith("Do not buy one for this: a new ") for line in shown)
     assert shown[-2].startswith("To be surer: --precision, --mean-power-w, --peak-memory-gb.")
     assert shown[-1] == "Reasons: --why nvidia-h100-nvl-94"

@@ -59,10 +59,10 @@ def test_witnesses_count_by_the_inverse_of_their_variances():
 def test_a_tuned_training_by_hand():
     answer = ask(A100, H100, work_of("training", "bf16", "nemo"))
     gain = 0.4 * math.log(989 / 312) + 0.3 * math.log(3350 / 2039) + 0.25 * math.log(700 / 400)
-    assert answer.time.value == pytest.approx(-gain)
-    assert answer.time.spread == pytest.approx(math.hypot(0.127, 0.2 * gain))
+    assert answer.time.value == pytest.approx(-gain, abs=1e-3)
+    assert answer.time.spread == pytest.approx(math.hypot(0.127, 0.2 * gain), abs=1e-3)
     assert answer.power.value == pytest.approx(math.log(700 / 400))
-    assert answer.energy.value == pytest.approx(math.log(700 / 400) - gain)
+    assert answer.energy.value == pytest.approx(math.log(700 / 400) - gain, abs=1e-3)
 
 
 def test_general_software_gains_less_beyond_the_reference():
@@ -82,8 +82,8 @@ def test_other_vendors_fall_short_of_their_data_sheets_in_tuned_software():
         for framework in ("nemo", "pytorch")
     )
     gain = 0.4 * math.log(1307.4 / 989) + 0.3 * math.log(5300 / 3350) + 0.25 * math.log(750 / 700)
-    assert tuned == pytest.approx(number("other-vendor") - gain)
-    assert general == pytest.approx(-number("beyond") * gain)
+    assert tuned == pytest.approx(number("other-vendor") - gain, abs=1e-3)
+    assert general == pytest.approx(-number("beyond") * gain, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -131,18 +131,22 @@ def test_work_that_runs_without_matrix_units_is_taken_to_run_in_single_precision
     assert all(time.holds(math.log(ratio)) for ratio in (0.58, 0.99, 0.33))
 
 
-def test_prompts_in_llama_cpp_run_on_eight_bit_units():
-    """An RTX 4090 takes 0.84 of the time of an A100 (llama.cpp, 8 B in 4 bits)."""
-    cards = "nvidia-a100-pcie-80", "nvidia-rtx-4090"
-    quantised, wide = (
-        ask(*cards, work_of("prefill", *software)).time
-        for software in (("int4", "llama.cpp"), ("bf16", "vllm"))
-    )
-    gain = 0.5 * math.log(660.6 / 624) - 0.1 * math.log(1008 / 1935) + 0.3 * math.log(450 / 300)
-    assert quantised.value == pytest.approx(-gain)
-    assert quantised.holds(math.log(5800 / 6899))
-    assert quantised.value < 0 < wide.value
-    assert ask(*cards, work_of("prefill", "fp16", "ollama")).time == quantised
+@pytest.mark.parametrize(
+    ("now", "target", "work", "measured"),
+    [  # a prompt of 8 B in 4 bits in llama.cpp; YOLOv3 in TensorRT, 554 and 246 images/s
+        ("nvidia-a100-pcie-80", "nvidia-rtx-4090", work_of("prefill", "int4"), 5800 / 6899),
+        (
+            "nvidia-rtx-2080-ti",
+            "nvidia-t4",
+            work_of("batch-inference", "fp16", "tensorrt"),
+            554 / 246,
+        ),
+    ],
+)
+def test_geforce_cards_are_not_held_to_half_their_rate(now, target, work, measured):
+    time = ask(now, target, work).time
+    assert time.holds(math.log(measured))
+    assert (time.value > 0) == (measured > 1)
 
 
 def test_one_sequence_of_a_small_model_waits_for_launches():
