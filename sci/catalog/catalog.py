@@ -6,11 +6,12 @@ CSV files packaged beside this module, read on first use.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 
 from gramwatt.sci.catalog.files import Group, Version
-from gramwatt.sci.catalog.hardware import Cpu, Hardware
+from gramwatt.sci.catalog.hardware import Cpu, CpuFamily, Hardware
 from gramwatt.sci.catalog.instances import Instance, InstanceNames, named_machine, tpu_slice
 from gramwatt.sci.catalog.loader import (
     aliases,
@@ -32,6 +33,7 @@ from gramwatt.sci.catalog.names import (
     part_name,
     similar,
     vendors_in,
+    words,
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
@@ -160,8 +162,39 @@ class Catalog:
             raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
 
     def cpu(self, name: str) -> Cpu:
-        """Return a CPU by id, name or alias; raises AmbiguousName or LookupFailed."""
-        return self._cpus[self._cpu_names.find(name)]
+        """Return a CPU by id, name or alias.
+
+        Raises AmbiguousName, or LookupFailed: with its family where the name says that.
+        """
+        try:
+            return self._cpus[self._cpu_names.find(name)]
+        except AmbiguousName:
+            raise
+        except LookupFailed:
+            members, reason = self.cpu_family(name)
+            if not members:
+                raise
+            ids = [cpu.id for cpu in members]
+            raise LookupFailed("cpu", name, ids, reason) from None
+
+    def cpu_family(self, name: str) -> tuple[Sequence[Cpu], str]:
+        """Return the processors of the family that a processor's name says, and what they span.
+
+        None of them, and no sentence, for a name that says no family.
+        """
+        core = [word for word in words(cpu_name(name)) if word not in VENDORS]
+        for family in rows(CpuFamily):
+            if re.fullmatch(family.pattern, " ".join(core)):
+                break
+        else:
+            return (), ""
+        members = [row for row in self._cpus.values() if row.architecture in family.architectures]
+        cores, watts = [row.cores for row in members], [row.tdp_w for row in members if row.tdp_w]
+        rated = f" and are rated at {_span(watts)} W" if watts else ""
+        return members, (
+            f"{name} is not in the catalog; the {len(members)} processors of its family "
+            f"({family.family}) have {_span(cores)} cores{rated}"
+        )
 
     def instance(self, name: str) -> Instance:
         """Return an instance by id or name; raises AmbiguousName for a family, or LookupFailed."""
@@ -190,11 +223,11 @@ class Catalog:
             parts = find_matches(self.hardware, says.part)[0]
         except LookupFailed:
             return None
-        fit = [part for part in parts if says.device_gb in (None, part.memory_gb)] or parts
+        fit = [part for part in parts if says.fits(part)] or parts
         if len(fit) > 1:
-            choices = [says.instance(name, part.id).id for part in fit]
+            choices = [says.instance(name, part).id for part in fit]
             raise AmbiguousName("instance", name, choices)
-        return says.instance(name, fit[0].id)
+        return says.instance(name, fit[0])
 
     def resolution(self, name: str) -> Resolution | None:
         """Return what a name stands for: instances, a service or hardware; None if unknown."""
@@ -262,6 +295,9 @@ class Catalog:
             ids: Sequence[str] = (self._cpu_names.find(name),)
         except LookupFailed as error:
             ids = error.close if close or isinstance(error, AmbiguousName) else ()
+        members, reason = ((), "") if ids else self.cpu_family(name)
+        if members:
+            return Resolution((), (), f"{reason}; it is a processor, not an accelerator")
         if not ids:
             return None
         reason = (
@@ -383,6 +419,12 @@ class Catalog:
             _check_known("instances", name, instance.hardware, self._hardware)
             if instance.host:
                 _check_known("instances", name, instance.host, self._instances)
+
+
+def _span(values: Sequence[float]) -> str:
+    """Return the least and the greatest value for people."""
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 @cache

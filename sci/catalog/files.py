@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import field
 
 from gramwatt.sci.catalog.embodied_facts import ModelInputs, Study
-from gramwatt.sci.catalog.hardware import Cpu, HardwareRow
+from gramwatt.sci.catalog.hardware import Cpu, CpuFamily, HardwareRow
 from gramwatt.sci.catalog.instances import Instance, NameRule
 from gramwatt.sci.catalog.names import Service
 from gramwatt.sci.catalog.parameters import Parameter
@@ -98,6 +98,7 @@ class Version(Row, frozen=True, kw_only=True):
 FILES: tuple[type[Row], ...] = (
     HardwareRow,
     Cpu,
+    CpuFamily,
     Instance,
     NameRule,
     Group,

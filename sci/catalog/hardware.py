@@ -253,3 +253,18 @@ class Cpu(Row, frozen=True, kw_only=True):
         """Return this CPU as JSON-ready data, without its embodied carbon."""
         doc: dict[str, Any] = to_builtins(self)
         return {name: value for name, value in doc.items() if name != "isa"}
+
+
+class CpuFamily(Row, frozen=True, kw_only=True):
+    """Families of processors: what a processor's name says where cpus.csv does not have it."""
+
+    files = ("cpu_families.csv",)
+    key = ("family",)
+
+    family: Annotated[Cell, column("Name of the family")]
+    example: Annotated[Cell, column("A processor of it that cpus.csv does not have")]
+    pattern: Annotated[
+        Cell,
+        column("Regular expression of the words of whole names, in lower case, without the maker"),
+    ]
+    architectures: Annotated[tuple[Cell, ...], column("Its generations", "cpus.csv:architecture")]

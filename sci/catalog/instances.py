@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from msgspec import to_builtins
 
+from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.catalog.names import Names, key, words
 from gramwatt.sci.figures.csv_data import (
     SOURCE,
@@ -38,7 +39,10 @@ PROVIDERS: Mapping[str, frozenset[str]] = {
     "snowflake": frozenset({"snowflake"}),
     **{
         provider: frozenset({provider})
-        for provider in ("coreweave", "oci", "nebius", "lambda", "ibm", "scaleway", "ovh")
+        for provider in (
+            *("coreweave", "oci", "nebius", "lambda", "ibm", "scaleway", "ovh"),
+            "hetzner",
+        )
     },
     **dict.fromkeys(("oracle",), frozenset({"oci"})),
     "digitalocean": frozenset({"digitalocean"}),
@@ -61,7 +65,7 @@ _SLICES = {
     "v2": ("google-tpu-v2", 2, 256),
     "v3": ("google-tpu-v3", 2, 1024),
     "v4": ("google-tpu-v4", 2, 4096),
-    "v5p": ("google-tpu-v5p", 2, 6144),
+    "v5p": ("google-tpu-v5p", 2, 8960),
     "v6e": ("google-tpu-v6e", 1, 256),
 }
 """Slices of TPUs: their part, what the number in the name counts for each chip (TensorCores, or the
@@ -78,9 +82,9 @@ Devices = Annotated[int, between(1, 10_000)]
 class NameRule(Row, frozen=True, kw_only=True):
     """Names that say what a machine has and need no line in instances.csv, by a regular expression.
 
-    Its groups are count, part, vcpu (threads), gib (memory of the machine), gb (memory of a device)
-    or all_gb (of all devices); per and times where a name of Alibaba Cloud says threads a device
-    and size.
+    Its groups are count (one without it), part, vcpu (threads), gib (memory of the machine), gb
+    (memory of a device), all_gb (of all devices) or vram (of all, which may be a part of a device);
+    per and times where a name of Alibaba Cloud says threads a device and size.
     """
 
     files = ("name_rules.csv",)
@@ -98,24 +102,34 @@ class NameRule(Row, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NamedMachine:
-    """What a name says of a machine: part, devices, threads, memory, and that of a device."""
+    """What a name says of a machine: part, devices, threads, memory, that of a device or of all."""
 
     part: str
     count: int
     vcpu: float | None = None
     memory_gib: float | None = None
     device_gb: float | None = None
+    vram_gb: float | None = None
     source: str = ""
 
-    def instance(self, name: str, hardware: str) -> Instance:
+    def fits(self, part: Hardware) -> bool:
+        """Tell whether the memory that the name says is that of this part."""
+        return part.memory_gb in (self.device_gb or self.vram_gb,)
+
+    def instance(self, name: str, part: Hardware) -> Instance:
         """Return the machine as an instance with that part."""
+        count, share = self.count, 1.0
+        if self.vram_gb and part.memory_gb:
+            share = min(1.0, self.vram_gb / part.memory_gb)
+            count = max(1, round(self.vram_gb / part.memory_gb))
         return Instance(
-            id=f"{self.count}x{hardware}",
+            id=f"{count * share:g}x{part.id}",
             provider=ANY_PROVIDER,
             name=name,
             family="by its name",
-            hardware=hardware,
-            count=self.count,
+            hardware=part.id,
+            count=count,
+            share=share,
             vcpu=self.vcpu,
             host_memory_gib=self.memory_gib,
             sources=(self.source,),
@@ -245,11 +259,12 @@ def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
     """Return what the groups of a match say; None for a count that no machine has."""
     figure = {key: float(text) for key, text in says.items() if key not in ("part", "pcie")}
     gib, vcpu = figure.get("gib"), figure.get("vcpu")
-    count = figure.get("count", 0.0)
+    count = figure.get("count", 1.0)
     if rule.gib_per_device and gib:
         count = gib / rule.gib_per_device
-    if "per" in figure:
+    if rule.pattern.count("?P<times>"):
         vcpu = THREADS_OF_XLARGE * figure.get("times", 1.0)
+    if vcpu and "per" in figure:
         count = vcpu / figure["per"]
     if not count.is_integer() or not 1 <= count <= MOST_DEVICES:
         return None
@@ -257,7 +272,7 @@ def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
     part = (rule.part or says["part"]).replace("_", " ") + (" pcie" if "pcie" in says else "")
     if memory := _DEVICE_GB.search(part):
         part, device_gb = part.replace(memory[0], ""), float(memory["gb"])
-    return NamedMachine(part, int(count), vcpu, gib, device_gb, rule.source)
+    return NamedMachine(part, int(count), vcpu, gib, device_gb, figure.get("vram"), rule.source)
 
 
 class InstanceNames(Names):

@@ -40,15 +40,18 @@ VENDORS: Mapping[str, str] = {
 }
 """Words that may precede a part's name, with whose it is then: a Tesla M4 is not Apple's M4."""
 PART_TAIL = re.compile(
-    r"(?<=.)(?: (?:tensor core|gpus?|graphics|chip|shared|nvgpu|oam|mcm|vf|mxgpu|ac|mba"
-    r"|lite hash rate|(?:engineering reference )?developer kit(?: super)?))+$"
+    r"(?<=.)(?: (?:tensor core|gpus?|graphics|chip|shared|nvgpu|oam|mcm|vf|mxgpu|[al]c|mba"
+    r"|lite hash rate|series|(?:engineering reference )?developer kit(?: super)?))+$"
 )
 """What may follow it: of drivers, device trees, and labels of Kubernetes."""
 _BRACKETED = re.compile(r".*\[([^][]+)\](?: \(rev \w+\))?")
+_GRES = re.compile(r"(?:gres[/=])?gpu:([a-z][^:()]*)(?::\d+)?(?:\(.*\))?", re.IGNORECASE)
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
 _CPU_TAIL = re.compile(
-    r"@.*$|^\s*\d+th gen\b|\bwith radeon\b.*$|\b(?:cpu|processor|\d+-cores?)\b", re.IGNORECASE
+    r"@.*$|^\s*\d+th gen\b|\b(?:with|w/) radeon\b.*$|\b(?:cpu|processor|\d+-cores?)\b",
+    re.IGNORECASE,
 )
+_CPU_GENERATION = re.compile(r"\bXeon(?:\((?:r|tm)\))?\s+6\s+(?=\d{4}[PE])", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+|\+")
 
 
@@ -103,7 +106,12 @@ def key(name: str) -> str:
 
 
 def part_name(name: str) -> str:
-    """Return a part's name without the die and the maker around it that lspci prints."""
+    """Return a part's name without the die and the maker around it that lspci prints.
+
+    Or without what stands around it in Slurm's "gpu:a100:4".
+    """
+    gres = _GRES.fullmatch(name.strip())
+    name = gres[1] if gres else name
     bracketed = _BRACKETED.fullmatch(name.strip())
     return bracketed[1] if bracketed else name
 
@@ -132,8 +140,11 @@ def vendors_in(name: str) -> set[str]:
 
 
 def cpu_name(name: str) -> str:
-    """Return a processor's name without the clock and core count that Linux appends to it."""
-    return _CPU_TAIL.sub(" ", name)
+    """Return a processor's name without the clock and core count that Linux appends to it.
+
+    And without the generation that people put before its number: "Xeon 6 6980P".
+    """
+    return _CPU_GENERATION.sub("Xeon ", _CPU_TAIL.sub(" ", name))
 
 
 class Names:
@@ -258,8 +269,10 @@ def find_matches(find: Callable[[str], Entry], name: str) -> tuple[list[Entry], 
 
 
 def _holds(core: Sequence[str], part: Sequence[str]) -> bool:
-    """Tell whether a name has these words; "sxm" is any of its generations."""
+    """Tell whether a name has these words; "sxm" is any of its generations, and these are it."""
     return all(
-        word in core or (word == "sxm" and any(own.startswith(word) for own in core))
+        word in core
+        or (word == "sxm" and any(own.startswith(word) for own in core))
+        or (word.startswith("sxm") and "sxm" in core)
         for word in part
     )

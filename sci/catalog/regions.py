@@ -216,7 +216,8 @@ class RegionNames:
         """Yield the regions of a name, with or without its provider: the most exact alone."""
         provider, own = self._split(text)
         spelled = (own, own.replace(" ", ""), own.replace("_", "-"), _BRACKETS.sub(r"\1", own))
-        for forms in (self._whole, self._zones):
+        turned = () if " " in own else (self._turned,)  # "US East" is AWS's too
+        for forms in (self._whole, self._zones, *turned):
             for spelling in dict.fromkeys(spelled):
                 ids = list(forms(provider, spelling))
                 if ids:
@@ -254,6 +255,17 @@ class RegionNames:
                     yield self._ids[f"{of}:{outer}"]
                     break
 
+    def _turned(self, provider: str | None, own: str) -> Iterator[str]:
+        """Yield Azure's region of a name with its words in another order: EuropeWest.
+
+        Without its provider none of a name that is nearly another's: "uswest2" is us-west-2 too.
+        """
+        others = (name for of in LARGE for name in self._alike(of, own.replace(" ", "")))
+        if provider == "azure" or (provider is None and not any(others)):
+            for region in self._regions.values():
+                if region.provider == "azure" and _turned(region.name) == _turned(own):
+                    yield region.id
+
     def _outer(self, provider: str, own: str) -> Iterator[str]:
         if provider == "aws":
             if by_id := _ZONE_ID.fullmatch(own):
@@ -286,6 +298,11 @@ class RegionNames:
         if colon and provider not in self._providers and own.endswith(("-1", "-2", "-3")):
             provider = "oracle"  # Oracle puts a tenancy's letters before an availability domain
         return (provider, own) if colon else (None, text)
+
+
+def _turned(name: str) -> tuple[list[str], str]:
+    """Return the directions in a name, sorted, and what else it has."""
+    return sorted(_DIRECTION.findall(name)), _DIRECTION.sub("", name)
 
 
 def _code(name: str) -> str:

@@ -76,7 +76,8 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
         raise AmbiguousName(
             "hardware", name, [_slice_id(board.id, piece) for board in fit]
         ) from None
-    return part, slice_of(part, piece) if piece else None
+    whole = piece is not None and _is_whole(part, piece)
+    return part, slice_of(part, piece) if piece and not whole else None
 
 
 def slices_of(part: Hardware) -> list[Slice]:
@@ -108,6 +109,11 @@ def vgpu_fraction(part: Hardware, name: str) -> float:
     if not name[:-1].isdigit() or not part.memory_gb:
         return 1.0
     return min(1.0, float(name[:-1]) / part.memory_gb)
+
+
+def _is_whole(part: Hardware, piece: str) -> bool:
+    """Tell whether a vGPU of that name ("48q") has all of the board's memory."""
+    return piece[:-1].isdigit() and float(piece[:-1]) == part.memory_gb
 
 
 def _slice(part: Hardware, name: str) -> Slice:

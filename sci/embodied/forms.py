@@ -19,14 +19,14 @@ from msgspec import Struct
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.names import find_matches, words
-from gramwatt.sci.catalog.slices import split_name
+from gramwatt.sci.catalog.slices import find_part, split_name
 from gramwatt.sci.embodied.te import (
     Embodied,
     accelerator_te,
     host_share_te,
     whole_computer_te,
 )
-from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.figures.quantity import Quantity, of_sources
 from gramwatt.sci.figures.units import kg_from_g
 
@@ -115,11 +115,26 @@ def matches(catalog: Catalog, name: str) -> tuple[list[Hardware], str | None]:
 
     Raises LookupFailed for a name that means nothing.
     """
-    parts, reason = find_matches(catalog.hardware, name)
+    board, piece = split_name(name)
+    parts, reason = find_matches(catalog.hardware, board)
+    if piece and len(parts) == 1:
+        return parts, _slice_text(catalog, name)
     if len(parts) == 1 or reason is not None:
         return parts, reason
     means = forms(catalog, name)
     return list(means.parts), means.sentence
+
+
+def _slice_text(catalog: Catalog, name: str) -> str | None:
+    """Return what a name says a device has of its board; None of one that has all of it."""
+    try:
+        part, on_slice = find_part(catalog, name)
+    except ScoreError as error:
+        return error.message
+    if on_slice is None:
+        return None
+    share, memory = f"{on_slice.share:.3g} of {part.id}", f"{on_slice.memory_gib:g} GiB"
+    return f"{name} is {share}, with {memory} of its memory: that board is"
 
 
 class Instead(Struct, frozen=True):

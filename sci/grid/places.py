@@ -25,6 +25,10 @@ _LETTERS = str.maketrans(
 )
 """Letters that have no accent to leave out."""
 _WORD = re.compile(r"[a-z0-9]+")
+_KIND_OF_AREA = re.compile(
+    r"^(?:state|province|county|city|region) of | (?:state|province|county|prefecture|region)$"
+)
+"""What geolocation by address puts around an area: "Stockholm County"."""
 
 
 class PlaceRow(Row, frozen=True, kw_only=True):
@@ -75,8 +79,10 @@ class PlaceNames:
             states = (code, *(f"{country}-{code}" for country in WITH_STATES))
             outer = [zone for key in (rest, f"US-{code}") for zone in self.zones(key)]
             return self.within(name, (*outer, *states))
-        zones = self._areas.get(plain(name)) or self._cities.get(plain(name))
-        return tuple(zones or ())
+        for spelled in dict.fromkeys((plain(name), _KIND_OF_AREA.sub("", plain(name)))):
+            if zones := self._areas.get(spelled) or self._cities.get(spelled):
+                return tuple(zones)
+        return ()
 
     def within(self, name: str, outer: Iterable[str]) -> Sequence[str]:
         """Return the zones that a name may mean within others: a state, or a whole country.

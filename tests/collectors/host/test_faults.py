@@ -114,10 +114,10 @@ def test_no_range_goes_above_a_rated_power_that_the_catalog_has(name, threads, s
     [
         ("AMD EPYC 9996 192-Core Processor", 384.0, 1, 500.0, True),
         ("AMD EPYC 9996 192-Core Processor", 8.0, None, 500.0 / 48, True),
-        ("Intel(R) Xeon(R) 6980P", 256.0, 1, 500.0, True),
+        ("Intel(R) Xeon(R) 6996P", 256.0, 1, 500.0, True),
         ("13th Gen Intel(R) Core(TM) i7-1365U", 12.0, 1, 15.0, True),
         ("aarch64", 192.0, 1, 400.0, True),
-        ("Intel(R) Xeon(R) Platinum 8592+", 256.0, 2, 700.0, False),
+        ("Intel(R) Xeon(R) Platinum 8594+", 256.0, 2, 700.0, False),
     ],
 )
 def test_the_range_of_a_processor_that_no_table_has_can_hold_its_rated_power(

@@ -31,9 +31,9 @@ def catalog() -> Catalog:
 
 def test_no_instance_is_lost(catalog: Catalog) -> None:
     assert Counter(one.provider for one in catalog.all_instances()) == {
-        "aws": 97,
-        "azure": 57,
-        "gcp": 62,
+        "aws": 99,
+        "azure": 61,
+        "gcp": 63,
         "google-colab": 6,
         "snowflake": 11,
         "coreweave": 8,
@@ -41,7 +41,8 @@ def test_no_instance_is_lost(catalog: Catalog) -> None:
         "nebius": 17,
         "lambda": 16,
         "ibm": 10,
-        "scaleway": 15,
+        "scaleway": 16,
+        "hetzner": 3,
         "ovh": 12,
         "digitalocean": 10,
     }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
 from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.hardware import CpuFamily
 from gramwatt.sci.catalog.names import Names
+from gramwatt.sci.figures.csv_data import rows
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
 
@@ -191,6 +194,27 @@ def test_keys_drop_case_spaces_marks_and_leading_vendors() -> None:
 )
 def test_cpu_names_as_linux_writes_them(catalog: Catalog, name: str, cpu: str) -> None:
     assert catalog.cpu(name).id == cpu
+
+
+def test_a_cpu_that_is_not_there_is_answered_with_its_family(catalog: Catalog) -> None:
+    with pytest.raises(LookupFailed, match="27 processors of its family .* 8 to 192 cores") as why:
+        catalog.cpu("AMD EPYC 9B45")
+    assert "125 to 500 W" in (why.value.reason or "")
+    assert {catalog.cpu(one).architecture for one in why.value.close} == {"Zen 5 Turin"}
+    with pytest.raises(LookupFailed, match="it is a processor, not an accelerator"):
+        catalog.hardware("AMD EPYC 9B45")
+
+
+def test_every_family_has_its_example_and_its_members(catalog: Catalog) -> None:
+    """No processor of the catalog is taken for one of another family."""
+    families = list(rows(CpuFamily))
+    for row in families:
+        with pytest.raises(LookupFailed, match=re.escape(f"({row.family})")):
+            catalog.cpu(row.example)
+    for cpu in catalog.all_cpus():
+        members, _ = catalog.cpu_family(cpu.name)
+        architectures = {one.architecture for one in members}
+        assert not members or cpu.architecture in architectures, cpu.id
 
 
 def test_every_cpu_that_is_asked_as_hardware_is_named_as_one(catalog: Catalog) -> None:
