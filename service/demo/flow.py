@@ -116,8 +116,12 @@ def environment(base: Mapping[str, str], settings: Settings, job_id: str) -> dic
     if settings.zone is not None:
         environ.pop("GRAMWATT_REGION", None)
         environ["GRAMWATT_ZONE"] = settings.zone
-    given = {"GRAMWATT_JOB_ID": job_id, "GRAMWATT_PUE": str(settings.pue), "GRAMWATT_QUIET": "1"}
-    return environ | given
+    settings_of_job = {
+        "GRAMWATT_JOB_ID": job_id,
+        "GRAMWATT_PUE": str(settings.pue),
+        "GRAMWATT_QUIET": "1",
+    }
+    return environ | settings_of_job
 
 
 def _run(
@@ -241,8 +245,8 @@ def _command() -> str:
     path.
     """
     own = Path(sys.executable).with_name("gramwatt")
-    found = shutil.which("gramwatt")
-    same = found is not None and Path(found).resolve() == own.resolve()
+    path = shutil.which("gramwatt")
+    same = path is not None and Path(path).resolve() == own.resolve()
     return "gramwatt" if same else shlex.quote(_short(own))
 
 

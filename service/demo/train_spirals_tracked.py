@@ -37,18 +37,18 @@ def step(weights: list[np.ndarray], points: np.ndarray, label: np.ndarray) -> No
 def train(seconds: float) -> None:
     """Train for that long [s] and print the accuracy on points that were held out."""
     random = np.random.default_rng(0)
-    known, label = spirals(random)
+    points, label = spirals(random)
     unseen, unseen_label = spirals(random)
     weights = [random.normal(size=shape) / 4 for shape in ((8, HIDDEN), (HIDDEN, SPIRALS))]
     epochs, end = 0, time.monotonic() + seconds
     while epochs == 0 or time.monotonic() < end:
         for batch in np.split(random.permutation(POINTS), POINTS // BATCH):
-            step(weights, known[batch], label[batch])
+            step(weights, points[batch], label[batch])
         epochs += 1
         with track() as job:  # the job that runs already
             job.count(POINTS)
-    told = (np.maximum(unseen @ weights[0], 0) @ weights[1]).argmax(axis=1)
-    accuracy = np.mean(told == unseen_label)
+    predicted = (np.maximum(unseen @ weights[0], 0) @ weights[1]).argmax(axis=1)
+    accuracy = np.mean(predicted == unseen_label)
     print(f"{epochs} epochs of {POINTS} points, accuracy {accuracy:.3f}")
 
 
