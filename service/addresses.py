@@ -58,7 +58,8 @@ def parse_url(text: str) -> URL:
     several = _HOSTS.fullmatch(text)
     try:
         url = make_url(f"{several[1]}/{several[3]}" if several else text)
-        if "@" in (url.host or ""):  # the rest of a password, which no message may show
+        names = (url.host, None if url.get_backend_name() == "sqlite" else url.database)
+        if any("@" in (name or "") for name in names):  # of a password, which no message may show
             raise ValueError
     except (ArgumentError, ValueError):
         raise ValueError(

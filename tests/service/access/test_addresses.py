@@ -125,7 +125,10 @@ def test_addresses_of_the_tools_beside_are_understood(text, hosts):
         assert (named["host"], url.username) == ("h1,h2", "u" if "u" in text[:14] else None)
 
 
-@pytest.mark.parametrize("text", ["postgresql://u@h:S3cret/d", "postgresql://u:a@S3cr#@h/d", "x"])
+@pytest.mark.parametrize(
+    "text",
+    ["postgresql://u@h:S3cret/d", "postgresql://u:a@S3cr#@h/d", "postgresql://u:S@S3cr/x@h/d", "x"],
+)
 def test_an_address_that_is_not_a_database_s_is_one_sentence_without_its_password(tmp_path, text):
     with pytest.raises(ConfigError, match="GRAMWATT_DATABASE_URL: not a database address") as bad:
         read(tmp_path, DATABASE_URL=text)
