@@ -254,18 +254,21 @@ class Groups:
         squares = np.zeros((len(self._all), len(EFFECT_TERMS), 3))
         for rows in _portions(select(statements.EFFECTS)):
             rows = [row for row in rows if row[1] in cell_of]  # others are scored meanwhile
-            names = list(dict.fromkeys(row[0] for row in rows))
+            if not rows:
+                continue
+            of_input, traits, *columns = zip(*rows, strict=True)
+            names = list(dict.fromkeys(of_input))
             number = {name: n for n, name in enumerate(names)}
-            cells = np.array([cell_of[row[1]] for row in rows], dtype=np.int64)
-            inputs = np.array([number[row[0]] for row in rows], dtype=np.int64)
-            changes = np.array([row[2:] for row in rows], dtype=float).reshape(len(rows), -1)
+            cells = np.array([cell_of[of] for of in traits])
+            inputs = np.array([number[name] for name in of_input])
+            changes = np.array(columns, dtype=float)
             # Each row counts in all groups of its cell: numbers of rows, and of groups.
             sizes = self._sizes[cells]
             of_row = np.repeat(np.arange(len(rows)), sizes)
             first = np.repeat(self._starts[cells] - np.cumsum(sizes) + sizes, sizes)
             groups = self._places[first + np.arange(len(first))]
             pairs, place = np.unique(inputs[of_row] * len(self._all) + groups, return_inverse=True)
-            summed = _sums(place, (of[of_row] for of in changes.T), len(pairs))
+            summed = _sums(place, (of[of_row] for of in changes), len(pairs))
             # The total is O and M, the last two of the terms.
             summed = np.column_stack((summed, summed[:, 4:6] + summed[:, 6:8]))
             self._take(names, pairs, summed.reshape(len(pairs), len(EFFECT_TERMS), 2), squares)
