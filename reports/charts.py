@@ -26,6 +26,8 @@ WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT = 700, 230, 26, 110
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 ROW_HEIGHT, LOW_ROW_HEIGHT, FEW_ROWS = 46, 34, 4
 """Height of a row of the waterfall [px]; the lower one where there are more than FEW_ROWS."""
+NARROW = 340
+"""Width of a drawing for a phone [px]."""
 POWER_HEIGHT, LINE_HEIGHT = 130, 55
 """Heights of the panels over time [px]."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -264,15 +266,22 @@ def waterfall_total(
     return {"name": name, **ends, "label": label}
 
 
-def waterfall(bars: Rows, totals: Rows) -> Spec:
+def waterfall(bars: Rows, totals: Rows, *, narrow: bool = False) -> Spec:
     """Bars that start where the one above ends, with ranges, and a figure beside each row.
 
     `bars` hold `name`, `x`, `x2`, `tip` and `estimated`, several to a row where its kinds differ;
     `totals` hold `name`, `low`, `high`, `end` (of the bar or its range) and `label`, one to a row.
+    A `narrow` one, for a phone, has name and figure above each bar.
     """
     names = [row["name"] for row in totals]
-    most = max(row["end"] for row in totals) * _WATERFALL_ROOM
+    most = max(row["end"] for row in totals) * (1.0 if narrow else _WATERFALL_ROOM)
     y = {**_names(totals, {"labelLimit": 240}), "scale": {"domain": names}}
+    words: Spec = {"type": "text", "align": "left", "dx": 8}
+    place: Spec = {"x": _amount("end", axis=None, scale={"domain": [0, most], "nice": False})}
+    if narrow:
+        y["axis"] = None
+        totals = [{**row, "label": f"{row['name']}: {row['label']}"} for row in totals]
+        words, place = {"type": "text", "align": "left", "dy": -17}, {"x": {"value": 0}}
 
     def x(field: str) -> Spec:
         return _amount(field, axis=None, scale={"domain": [0, most], "nice": False})
@@ -289,14 +298,11 @@ def waterfall(bars: Rows, totals: Rows) -> Spec:
         _layer(bars, {"type": "bar", "color": PALETTE[0], "height": 18}, filled),
         _layer(ranged, {"type": "rule", **_LINE}, {"x": x("low"), "x2": {"field": "high"}}),
         _layer(ends, {"type": "tick", **_LINE, "size": 12, "thickness": 1.4}, {"x": x("at")}),
-        _layer(
-            totals,
-            {"type": "text", "align": "left", "dx": 8},
-            {"x": x("end"), "text": _field("label", "nominal")},
-        ),
+        _layer(totals, words, {**place, "text": _field("label", "nominal")}),
     ]
-    height = (ROW_HEIGHT if len(totals) <= FEW_ROWS else LOW_ROW_HEIGHT) * len(totals)
-    return _spec(height, {"encoding": {"y": y}, "layer": layers})
+    row_height = ROW_HEIGHT if narrow or len(totals) <= FEW_ROWS else LOW_ROW_HEIGHT
+    spec = _spec(row_height * len(totals), {"encoding": {"y": y}, "layer": layers})
+    return {**spec, "width": NARROW} if narrow else spec
 
 
 def over_time(

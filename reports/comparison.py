@@ -87,7 +87,8 @@ def _moved(document: RunsComparisonDoc) -> list[Block]:
     if at_least < 0:  # more work and more energy than either side alone
         return [data, Text(HOW)]
     alt = "; ".join(f"{name} {label}" for name, label in steps)
-    return [Chart(caption, f"Waterfall: {alt}.", waterfall(bars, rows), data), Text(HOW)]
+    wide, narrow = waterfall(bars, rows), waterfall(bars, rows, narrow=True)
+    return [Chart(caption, f"Waterfall: {alt}.", wide, data, narrow=narrow), Text(HOW)]
 
 
 def _runs(document: RunsComparisonDoc) -> list[Block]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
@@ -66,14 +67,21 @@ def _anchors(blocks: Iterable[Block]) -> Iterator[tuple[str, Block]]:
 
 def _picture(chart: Chart, mark: str) -> Markup:
     """Return the chart as SVG in the page's colours and font, so that it follows a dark theme."""
-    svg = draw(chart.spec, mark)
+    svg = _svg(chart.spec, mark)
+    if chart.narrow is not None:
+        svg += f'<div class="slim">{_svg(chart.narrow, mark)}</div>'
+    # The chart library escapes every text in the drawing.
+    return Markup(svg)  # noqa: S704
+
+
+def _svg(spec: Mapping[str, Any], mark: str) -> str:
+    svg = draw(spec, mark)
     svg = re.sub(r'\s(width|height)="[0-9.]+"', "", svg, count=2)
     svg = svg.replace(
         "<svg ", '<svg aria-hidden="true" ', 1
     )  # the element around it says what it shows
     svg = re.sub(r'\sfont-family="[^"]*"', "", svg)
-    # The chart library escapes every text in the drawing.
-    return Markup(_coloured(svg))  # noqa: S704
+    return _coloured(svg)
 
 
 def _specification(chart: Chart, mark: str) -> Markup:

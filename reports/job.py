@@ -40,6 +40,7 @@ from gramwatt.reports.sections import (
     headline,
     notice_blocks,
     reference,
+    saving,
     table,
 )
 from gramwatt.reports.timeseries import timeseries_blocks
@@ -270,7 +271,8 @@ def _why(data: JobData) -> list[Block]:
     data_behind = data_table(caption, ("Term", "Value", "Range", "Kind"), lines)
     alt = "; ".join(f"{row['name']} {row['label']}" for row in rows)
     drawn = [part for part in bars if part["x"] != part["x2"]]
-    return [Chart(caption, f"Waterfall: {alt}.", waterfall(drawn, rows), data_behind)]
+    wide, narrow = waterfall(drawn, rows), waterfall(drawn, rows, narrow=True)
+    return [Chart(caption, f"Waterfall: {alt}.", wide, data_behind, narrow=narrow)]
 
 
 def _total(name: str, figure: Quantity, before_g: float, size: float) -> dict[str, float | str]:
@@ -292,8 +294,9 @@ def _what_to_do(data: JobData) -> list[Block]:
         blocks.append(Text(PLACE.format(job_id=document.job_id)))
     notices = advice.notices if advice else []
     flags = [notice.message for notice in notices if notice.code.startswith("flag-")]
-    blocks += [Text(line) for line in (saving_sentence(advice), *flags, *_software(document))]
     suggestions = advised(advice)[:TOP] if advice else []
+    answer = [] if suggestions else [saving_sentence(advice)]  # else the summary has it
+    blocks += [Text(line) for line in (*answer, *flags, *_software(document))]
     if not suggestions:
         return blocks
     rows = table(
@@ -301,7 +304,7 @@ def _what_to_do(data: JobData) -> list[Block]:
         suggestions,
         Field("Change", lambda row: capitalised(row.label), 2.0),
         Field("Carbon", lambda row: _change(row.carbon_ratio), 1.5),
-        Field("Saves", lambda row: row.saved_g, align="right"),
+        Field("Saves", saving, align="right"),
         Field("How sure", lambda row: row.verdict, 1.0),
         Field("Why", lambda row: row.reasons[0] if row.reasons else row.basis, 3.0),
         note="Sure: better in at least 9 of 10 such cases; likely: in at least 7. Ranges hold the "

@@ -138,7 +138,8 @@ class Table:
 class Chart:
     """A chart as a Vega-Lite specification, its alternative text, and its data as a table.
 
-    Of one whose `newest_last` is at its right, a narrow screen shows that end first.
+    Of one whose `newest_last` is at its right, a narrow screen shows that end first; `narrow` is
+    what a narrow screen has instead.
     """
 
     caption: str
@@ -146,6 +147,7 @@ class Chart:
     spec: dict[str, Any]
     data: Table
     newest_last: bool = False
+    narrow: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec.structs import asdict
 
 from gramwatt.reports import month_sections as details
-from gramwatt.reports.charts import stack, trend_columns
+from gramwatt.reports.charts import PARTS, stack, trend_columns
 from gramwatt.reports.model import (
     Block,
     Chart,
@@ -20,13 +20,15 @@ from gramwatt.reports.model import (
     Figures,
     Heading,
     Links,
-    Listing,
     NoticeBlock,
     Pair,
     Table,
     Text,
 )
 from gramwatt.reports.month_sections import (
+    FIRST_ADVICE,
+    METERED_GRADES,
+    MOSTLY,
     NO_DIFFERENCE,
     change,
     compared,
@@ -40,6 +42,7 @@ from gramwatt.reports.sections import (
     Section,
     capitalised,
     contents,
+    counted,
     data_table,
     first_of,
     metered,
@@ -70,14 +73,12 @@ from gramwatt.sci.month.month import previous_month
 from gramwatt.sci.month.month_rows import AdviceRow, ProjectChange
 from gramwatt.sci.month.revised import change_lines
 
-FIRST_BUDGETS, FIRST_PROJECTS, FIRST_ADVICE = 4, 5, 3
+FIRST_BUDGETS, FIRST_PROJECTS = 4, 4
 """Rows of the tables on the first page."""
 FIRST_CAUSES = 2
 """Effects that the sentence names."""
 FEWEST_MONTHS = 6
 """Months on the axis of the trend where fewer have jobs."""
-MOSTLY = 0.5
-"""Share of the energy from which on, if a meter read it, a sum is not called estimated."""
 ODDS = (
     (0.9, ""),
     (0.7, " (likely)"),
@@ -160,9 +161,9 @@ def _first_page(document: MonthDoc) -> list[Block]:
     """Return the answer, totals, trend, what changed, what to do, budgets and projects."""
     sentences = [headline(document), causes(document)]
     return [
-        *_replaced(document),
         Text(" ".join(filter(None, sentences)), strong=True),
         Figures(_figures(document)),
+        *_replaced(document),
         *trend(document.trend, document.month),
         *_change(document),
         _first_advice(document),
@@ -230,8 +231,9 @@ def _replaced(document: MonthDoc) -> list[Block]:
     had = f"which had {jobs_text(before.jobs)} and {text(old)}."
     if old and new and old.value > 0:
         had += marked(f" Total: {100 * (new.value / old.value - 1):+.1f} %") + "."
-    notice = NoticeBlock("info", "", f"This report replaces revision {before.revision}, {had}")
-    return [notice, Listing(tuple(change_lines(before.changes)))]
+    what = "; ".join(change_lines(before.changes))
+    words = f"This report replaces revision {before.revision}, {had} {capitalised(what)}"
+    return [NoticeBlock("info", "", f"{words.rstrip('. ')}.")]
 
 
 def _figures(document: MonthDoc) -> tuple[Figure, ...]:
@@ -293,7 +295,7 @@ def trend(rows: Sequence[TrendRow], last: str, first: str | None = None) -> list
         return []
     size, unit = prefix(max(total_g.high for _, total_g in scored), "gCO2e")
     bars = [
-        bar
+        {**bar, "estimated": bar["estimated"] and not _is_metered(row, bar["part"])}
         for row, _ in scored
         for bar in stack(
             _short_name(row.month),
@@ -320,7 +322,13 @@ def trend(rows: Sequence[TrendRow], last: str, first: str | None = None) -> list
         caption += ", a dashed line is a change of method"
     months = "; ".join(f"{row.month}: {text(total_g)}" for row, total_g in scored)
     data = data_table(caption, ("Month", "Carbon"), [(row.month, total) for row, total in scored])
-    return [Chart(caption, f"Columns of carbon by month: {months}.", spec, data, newest_last=True)]
+    alt = f"Columns of carbon by month: {months}."
+    return [Chart(caption, alt, spec, data, newest_last=first is None)]
+
+
+def _is_metered(row: TrendRow, part: str) -> bool:
+    """Return whether a part of a month's bar is mostly measured, and so not striped."""
+    return part == PARTS[0] and row.grade in METERED_GRADES
 
 
 def _total(row: TrendRow, total_g: Quantity, size: float) -> dict[str, object]:
@@ -401,7 +409,7 @@ def _projects(document: MonthDoc) -> list[Block]:
         Field("Project", lambda row: row.project, 1.6),
         Field("Jobs", lambda row: row.jobs, 0.6, "right"),
         Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
-        Field("Carbon", lambda row: row.total_g, 1.2, "right"),
+        Field("Carbon", lambda row: counted(row), 1.2, "right"),
         *(
             [Field(f"Against {month_name(previous_month(document.month))}", moved, 1.5, "right")]
             if document.previous and compared(document)
@@ -597,7 +605,7 @@ SECTIONS: tuple[Section[MonthDoc], ...] = (
     Section("Jobs with the most carbon", details.top_jobs, annex=A),
     Section("What became of the work", details.ledger, annex=A),
     Section("Budgets", _all_budgets, lambda month: len(month.budgets) > FIRST_BUDGETS, annex=A),
-    Section("All actions", details.advice, annex=A),
+    Section("More on actions", details.advice, details.has_advice, annex=A),
     Section("Statement", details.statement, annex=B),
     Section("Emission factors", details.factors, lambda month: month.factors, annex=B),
     Section("How the figures are known", details.quality, annex=B),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from calendar import monthrange
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from gramwatt import __version__
@@ -25,12 +26,15 @@ from gramwatt.reports.sections import (
     Amount,
     Field,
     capitalised,
+    counted,
     data_table,
     first_of,
     job_cell,
+    metered,
     method_blocks,
     printed,
     quality_blocks,
+    saving,
     source_blocks,
     status,
     table,
@@ -82,10 +86,16 @@ NO_DIFFERENCE = "no reliable difference"
 MINUS = "\N{MINUS SIGN}"
 DIGITS = 4
 """Digits of factors, so that the product in each row can be followed."""
+MOSTLY = 0.5
+"""Share of the energy from which on, if a meter read it, a sum is not called estimated."""
+METERED_GRADES = ("A", "B")
+"""Grades of months whose energy is mostly measured."""
+FIRST_ADVICE = 3
+"""Actions on page one."""
 FIRST_IDS, MAX_ROWS = 3, 50
 """Jobs outside the sums that a sentence, and that a table names."""
 MAX_ACTIONS = 6
-"""Rows of the table of actions."""
+"""Actions that a report has."""
 CLASSES = {
     "gpu": "GPUs",
     "accelerator": "other accelerators",
@@ -185,6 +195,8 @@ def comparison(document: MonthDoc) -> list[Block]:
     now, before = compared(document), document.previous
     if before is None or now is None:
         return [Text(nothing_compared(document))]
+    last_month = next((row.grade for row in document.trend[-2:-1]), "")
+    reads = metered(document.data_quality) >= MOSTLY, last_month in METERED_GRADES
     names: dict[str, Totalled] = {
         "Total": "total_g",
         "Carbon of electricity": "operational_g",
@@ -196,17 +208,23 @@ def comparison(document: MonthDoc) -> list[Block]:
     terms = table(
         "Terms of both months",
         [
-            (name, getattr(now, term), getattr(before, term), document.changes[term])
+            (name, getattr(now, term), getattr(before, term), document.changes[term], term)
             for name, term in names.items()
         ],
         Field("What", lambda row: row[0], 1.2),
-        Field(f"This month{days}", lambda row: row[1], 1.2, "right"),
-        Field(f"Before{days}", lambda row: row[2], 1.2, "right"),
-        Field("Change", lambda row: change(*row[1:]), 1.4, "right"),
+        Field(f"This month{days}", lambda row: whole(row[1], row[4], reads[0]), 1.2, "right"),
+        Field(f"Before{days}", lambda row: whole(row[2], row[4], reads[1]), 1.2, "right"),
+        Field("Change", lambda row: change(*row[1:4]), 1.4, "right"),
         last=[("Jobs", str(now.jobs), str(before.jobs), _with_sign(more, f"{abs(more)}"))],
         note=f"A change is stated only where its range leaves out no change. {EFFECTS}",
     )
     return [terms]
+
+
+def whole(figure: Quantity | None, term: str, is_metered: bool) -> Pair:
+    """Return a sum as a cell; without the mark of an estimate where it is mostly metered."""
+    cell = Pair(value_text(figure), shown(figure).span if figure else "", is_estimate(figure))
+    return replace(cell, estimated=False) if is_metered and term != "embodied_g" else cell
 
 
 def compared(document: MonthDoc) -> MonthTotals | None:
@@ -252,7 +270,8 @@ def _percent(ratio: float) -> str:
     if ratio >= MANY_TIMES:
         return f"{number(ratio, 2)} times as much"
     share = ratio - 1
-    return _with_sign(share, f"{number(abs(share) * 100, 2)}{NARROW_SPACE}%")
+    digits = 3 if ratio < 0.005 else 2  # 99.6 % less is not all
+    return _with_sign(share, f"{number(abs(share) * 100, digits)}{NARROW_SPACE}%")
 
 
 def _with_sign(amount: float, size: str) -> str:
@@ -454,8 +473,12 @@ def factors(document: MonthDoc) -> list[Block]:
     note = (
         "Energy x PUE x factor = carbon in each row, and the rows sum to the month's electricity."
     )
-    embodied, energy, carbon = map(printed, (totals.embodied_g, totals.energy_kwh, totals.total_g))
-    last = [("embodied", "", "", "", embodied, ""), ("total", energy, "", "", carbon, "")]
+    embodied = printed(totals.embodied_g)
+    energy, carbon = _whole(document)
+    last: list[tuple[Cell, ...]] = [
+        ("embodied", "", "", "", embodied, ""),
+        ("total", energy, "", "", carbon, ""),
+    ]
     memo = "; ".join(
         f"{row.zone} {text(row.energy_kwh)} x {value_text(row.factor_g_per_kwh)} "
         f"({row.factor_g_per_kwh.source}) = {text(row.market_g)}"
@@ -469,8 +492,8 @@ def factors(document: MonthDoc) -> list[Block]:
         Field("PUE", lambda row: number(row.pue.value, DIGITS), 0.5, "right"),
         Field("Factor, g/kWh", _factor, 1.0, "right"),
         Field("Carbon", lambda row: row.operational_g, 1.2, "right"),
-        Field("Factor by", lambda row: Pair(row.publisher or row.source, _published(row)), 2.0),
-        note=note,
+        Field("Factor by", lambda row: Pair(row.publisher or row.source, _files(row)), 1.6),
+        note=" ".join((note, *dict.fromkeys(filter(None, map(_published, document.factors))))),
         last=last,
     )
     blocks: list[Block] = [rows]
@@ -487,14 +510,19 @@ def _factor(row: FactorRow) -> Pair:
 
 
 def _published(row: FactorRow) -> str:
-    """Return edition, licence and link of a factor, and the digests of imported files."""
-    files = (
+    """Return publisher, edition, licence and link of a factor as a sentence."""
+    edition = None if row.files else row.edition
+    words = [*filter(None, (edition, row.licence, row.link))]
+    return f"{row.publisher or row.source}: {'; '.join(words)}." if words else ""
+
+
+def _files(row: FactorRow) -> str:
+    """Return the names and digests of the imported files of a factor."""
+    return "; ".join(
         f"{file.name}, sha256 {file.sha256[:12]}, imported {file.imported_at[:10]} "
         f"by {file.imported_by}"
         for file in row.files
     )
-    edition = None if row.files else row.edition
-    return "; ".join(filter(None, (edition, *files, row.licence, row.link)))
 
 
 def projects(document: MonthDoc) -> list[Block]:
@@ -542,7 +570,7 @@ def top_jobs(document: MonthDoc) -> list[Block]:
         Field("State", lambda job: job.state, 0.9),
         Field("Duration", lambda job: duration(job.duration_s), 0.9, "right"),
         Field("Energy", lambda job: job.energy_kwh, 1.1, "right"),
-        Field("Carbon", lambda job: job.total_g, 1.2, "right"),
+        Field("Carbon", lambda job: counted(job), 1.2, "right"),
         note="Energy and carbon are those of this month, the duration is the whole job's.",
     )
     return [jobs]
@@ -591,7 +619,13 @@ def _total(document: MonthDoc) -> tuple[Cell, ...]:
     """Return the last cells of a sum's row: jobs, energy, carbon and the whole share."""
     totals = document.totals
     share = _share(totals.total_g, totals.total_g)
-    return str(totals.jobs), printed(totals.energy_kwh), printed(totals.total_g), share
+    return str(totals.jobs), *_whole(document), share
+
+
+def _whole(document: MonthDoc) -> tuple[Pair, Pair]:
+    """Return energy and carbon of the month as cells."""
+    totals, read = document.totals, metered(document.data_quality) >= MOSTLY
+    return whole(totals.energy_kwh, "energy_kwh", read), whole(totals.total_g, "total_g", read)
 
 
 def _share(figure: Quantity | None, whole: Quantity | None) -> str:
@@ -673,18 +707,21 @@ def _grams(day: MonthDay) -> float:
 
 def advice(document: MonthDoc) -> list[Block]:
     """Return actions by hardware and class of work, and what became of the month before's."""
-    blocks: list[Block] = [Text(no_advice(document))]
-    if document.advice:
+    blocks: list[Block] = []
+    first, more = document.advice[:FIRST_ADVICE], document.advice[FIRST_ADVICE:MAX_ACTIONS]
+    if more:
+        note = first_of(MAX_ACTIONS, len(document.advice), "month")
+        blocks.append(advice_table("The next actions", more, reasons=True, note=note))
+    if first:
         count = document.examined_jobs
-        note = (
-            f"{count} {'job was' if count == 1 else 'jobs were'} examined: those with the most "
-            "carbon of each work. A saving is the sum over them, not over all that are alike. Idle "
-            "time, and runs without a result, are sums over all jobs; of these runs the saving is "
-            "at most what they used. Likely is at least 7 in 10, sure at least 9 in 10. "
-            f"{first_of(MAX_ACTIONS, len(document.advice), 'month')}"
+        reasons = "; ".join(dict.fromkeys(row.reason for row in first))
+        words = (
+            f"Those on page one rest on this: {reasons}. {jobs_text(count)} "
+            f"{'was' if count == 1 else 'were'} examined, those with the most carbon of each work, "
+            "and a saving is their sum. Idle time and runs without a result are sums over all "
+            "jobs, of these runs at most. Likely is at least 7 in 10, sure at least 9 in 10."
         )
-        rows = document.advice[:MAX_ACTIONS]
-        blocks = [advice_table("Actions by hardware and work", rows, reasons=True, note=note)]
+        blocks.append(Text(words))
     traced = [row for row in document.followed if row.outcome is not None]
     if traced:
         followed = table(
@@ -709,6 +746,11 @@ def advice(document: MonthDoc) -> list[Block]:
     return blocks
 
 
+def has_advice(document: MonthDoc) -> bool:
+    """Return whether there is more on actions than page one has."""
+    return bool(document.advice) or any(row.outcome is not None for row in document.followed)
+
+
 def advice_table(
     caption: str, rows: Sequence[AdviceRow], *, reasons: bool = False, note: str = ""
 ) -> Table:
@@ -721,7 +763,7 @@ def advice_table(
             "For", lambda row: Pair(jobs_of(row), capitalised(row.reason) if reasons else ""), 2.6
         ),
         Field("Jobs", lambda row: Pair(str(row.jobs), f"of {row.jobs_of_work}"), 0.6, "right"),
-        Field("Saves", lambda row: row.saved_g, 1.2, "right"),
+        Field("Saves", saving, 1.6, "right"),
         Field("How sure", lambda row: row.confidence, 0.9),
         note=note,
     )
@@ -833,7 +875,7 @@ def statement(document: MonthDoc) -> list[Block]:
 def issued(document: MonthDoc) -> str:
     """Return when and by whom the report was issued."""
     if document.issued_at is None:
-        return "not yet, as the month may still change"
+        return "not yet" + ("" if document.complete else ", as the month may still change")
     organisation = document.statement.organisation
-    by = isolated(organisation) if organisation else "an organisation that is not named"
-    return f"{minute_text(document.issued_at)} UTC by {by}"
+    by = f" by {isolated(organisation)}" if organisation else ""
+    return f"{minute_text(document.issued_at)} UTC{by}"

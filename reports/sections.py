@@ -146,6 +146,14 @@ class NamedJob(Protocol):
     name: str
 
 
+class Advised(Protocol):
+    """A row with what an action would save [gCO2e]."""
+
+    @property
+    def saved_g(self) -> Quantity | None:
+        """Return the saving, None where it is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Amount:
     """A count in a unit of work."""
@@ -200,6 +208,28 @@ def printed(value: Value) -> Cell:
             return count_text(value)
         case _:
             return Pair(value_text(value), shown(value).span, is_estimate(value))
+
+
+def counted(row: JobHead | TermsDoc) -> Value:
+    """Return the total carbon, or the half that is known with what it leaves out."""
+    halves = ("electricity only", row.operational_g), ("making the hardware only", row.embodied_g)
+    for name, half in () if row.total_g else halves:
+        if half is not None:
+            return Pair(value_text(half), f"{name}, {shown(half).span}", is_estimate(half))
+    return row.total_g
+
+
+def saving(row: Advised) -> Pair:
+    """Return what an action saves; its range in words where that holds a loss."""
+    return Pair(value_text(row.saved_g), saving_span(row.saved_g), is_estimate(row.saved_g))
+
+
+def saving_span(figure: Quantity | None) -> str:
+    """Return the range of a saving: "2.3 to 9.1"; "21 more to 140 less"."""
+    if figure is None or figure.low >= 0:
+        return shown(figure).span if figure else ""
+    words = shown(figure)
+    return f"{words.low.lstrip('-')} more to {words.high} less"
 
 
 def first_of(shown: int, whole: int, of: str = "job") -> str:
@@ -336,9 +366,10 @@ def _limit(limit: GradeLimit) -> str:
     """Return what a better grade asks for, and which jobs cost it."""
     what = {"energy": "of the energy", "intensity": "of the energy with intensity"}
     block = what.get(limit.block, "of the embodied carbon of tiers")
-    jobs = ", ".join(
-        f"{isolated(row.name)} ({isolated(row.project)}) {percent(row.share)}" for row in limit.jobs
-    )
+    shares: dict[str, float] = {}
+    for row in limit.jobs:  # those that lack most come first
+        shares.setdefault(f"{isolated(row.name)} ({isolated(row.project)})", row.share)
+    jobs = ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
     return (
         f"Grade {limit.grade} asks for {percent(limit.needed)} {block} "
         f"{', '.join(limit.kinds)}; it is {percent(limit.share)}. Most is lacking for {jobs}."
@@ -378,7 +409,7 @@ def source_blocks(sources: Sequence[str]) -> list[Block]:
     rows = keys_of(sources)
     if not rows:
         return [figures] if sources else []
-    titles = ("Key", 0.9), ("Title", 2.4), ("Licence", 0.9), ("Link", 2.0)
+    titles = ("Key", 1.1), ("Title", 2.2), ("Licence", 0.9), ("Link", 2.5)
     columns = tuple(Column(title, weight=weight) for title, weight in titles)
     return [figures, Table("What the keys stand for", columns, tuple(rows))]
 

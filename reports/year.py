@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gramwatt.reports.model import Block, Document, Facts, Figures, Heading, Text
-from gramwatt.reports.month import FIRST_ADVICE, FIRST_BUDGETS, budget_table, sums, trend
-from gramwatt.reports.month_sections import advice_table, month_name
+from gramwatt.reports.month import FIRST_BUDGETS, budget_table, sums, trend
+from gramwatt.reports.month_sections import FIRST_ADVICE, advice_table, month_name
 from gramwatt.reports.sections import (
     STATUS,
     Field,

@@ -202,7 +202,8 @@ def _change(ratio: float) -> tuple[str, str]:
     share = abs(ratio - 1)
     if share < 0.0005:
         return "the same", ""
-    amount = f"{number(share * 100, 2 if share >= 0.1 else 1)}{NARROW_SPACE}%"
+    digits = 3 if ratio < 0.005 else 2 if share >= 0.1 else 1  # 99.6 % less is not all
+    amount = f"{number(share * 100, digits)}{NARROW_SPACE}%"
     return amount, " less" if ratio < 1 else " more"
 
 

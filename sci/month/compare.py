@@ -45,7 +45,7 @@ SAME = {
 
 
 Compared = Literal["carbon", "equal-intensity"]
-AT_EQUAL = " at equal grid intensity"
+AT_EQUAL = " at annual grid intensity"
 CARBON_UNKNOWN = "whether carbon differs is not known without hourly intensity"
 
 

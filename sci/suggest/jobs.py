@@ -53,8 +53,7 @@ PRECISION_ALIASES = {
 }
 """Other names of precisions, as frameworks write them."""
 NOT_APPLICABLE = (
-    "Hardware is not compared: it ran on processors alone, on several kinds of devices, or on one "
-    "that the catalog lacks. An hour or place with less carbon: gramwatt plan."
+    "Hardware is not compared: {why}. An hour or place with less carbon: gramwatt plan."
 )
 
 
@@ -71,7 +70,7 @@ def for_job(
     """
     request = request_of(document)
     if request is None or not _knows(catalog.hardware, request.hardware):
-        return SuggestDoc(summary=NOT_APPLICABLE)
+        return SuggestDoc(summary=NOT_APPLICABLE.format(why=_why_not(document)))
     if request.region and not _knows(catalog.region, request.region):
         request = msgspec.structs.replace(request, region=None, zone=document.zone)
     if request.lifetime_years == catalog.lifetime(request.hardware).value:
@@ -79,6 +78,15 @@ def for_job(
         request = msgspec.structs.replace(request, lifetime_years=None)
     workload = workload_of(document)
     return suggest(request, catalog, own, workload, repeats=repeats, measured=document)
+
+
+def _why_not(document: JobDoc) -> str:
+    parts = {device.hardware for device in accelerators_of(document)}
+    if not parts:
+        return "it ran on processors alone"
+    if len(parts) > 1:
+        return "it ran on several kinds of devices"
+    return "the catalog lacks its device"
 
 
 def runs_a_year(runs: int, days: float, name: str) -> Quantity | None:

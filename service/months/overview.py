@@ -58,7 +58,8 @@ class OverviewDoc(msgspec.Struct):
 class Bar:
     """A month or project of a chart: its total [gCO2e], None where that is not known.
 
-    `is_known` is false where sums are still to be made; a month without jobs is known.
+    `is_known` is false where sums are still to be made; a month without jobs is known. `grade` is
+    that of a month.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Bar:
     total_g: Quantity | None
     is_known: bool = True
     limit_kg: float | None = None
+    grade: str = "not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def month_overview(
     sums, is_current = _sums(service, month, project, months, wait=wait)
     bars = {of: _kept_bar(of, kept) for of, kept in kept_months(service, months, project).items()}
     for row in sums.trend if sums is not None else ():
-        bars[row.month] = Bar(row.month, row.jobs, row.total_g)
+        bars[row.month] = Bar(row.month, row.jobs, row.total_g, grade=row.grade)
     charged = sums.by_project if sums is not None and project is None else []
     return MonthOverview(
         month,
@@ -198,13 +200,14 @@ def _rows(service: Service, months: Collection[str], project: str | None) -> int
 
 class _Totals(msgspec.Struct):
     totals: MonthTotals
+    data_quality: QualityDoc
 
 
 def _kept_bar(month: str, kept: Kept) -> Bar:
     if kept.document is None:
         return Bar(month, 0, None, is_known=False)
-    totals = msgspec.json.decode(kept.document, type=_Totals).totals
-    return Bar(month, totals.jobs, totals.total_g)
+    sums = msgspec.json.decode(kept.document, type=_Totals)
+    return Bar(month, sums.totals.jobs, sums.totals.total_g, grade=sums.data_quality.grade)
 
 
 def _bars(

@@ -11,8 +11,16 @@ from flask import Response
 from msgspec import Meta
 
 from gramwatt.reports.glossary import TERMS
-from gramwatt.reports.month import FIRST_ADVICE, budget_verdict, causes, headline
-from gramwatt.reports.month_sections import OUTCOMES, action, jobs_of
+from gramwatt.reports.month import budget_verdict, causes, headline
+from gramwatt.reports.month_sections import (
+    FIRST_ADVICE,
+    METERED_GRADES,
+    OUTCOMES,
+    action,
+    jobs_of,
+    work_text,
+)
+from gramwatt.reports.sections import saving
 from gramwatt.sci.figures.formatting import GRADE_WORDS, grams
 from gramwatt.sci.figures.quantity import is_estimate
 from gramwatt.sci.figures.units import g_from_kg
@@ -70,6 +78,8 @@ def overview() -> Response:
         actions=document.advice[:FIRST_ADVICE] if document else [],
         action=action,
         jobs_of=jobs_of,
+        saving=saving,
+        work_text=work_text,
         budget=budget if found.is_current else None,
         verdict=budget_verdict,
         chosen=chosen,
@@ -127,7 +137,7 @@ def projects() -> Response:
     """Return every project: its jobs, and what it emitted this month."""
     chosen = query(Page)
     found = projects_page(service(), PER_PAGE, chosen.cursor)
-    month = service().month_now()
+    month = next(iter(months_with_data(service())), service().month_now())
     names = [row.project for row in found.projects]
     by_name, is_current = project_bars(service(), month, names, limits_kg(service(), month))
     bars = [by_name[name] for name in names]
@@ -190,4 +200,5 @@ def _shape(bar: Bar, limit: float | None, scale: float) -> Shape | None:
     ends = (total.value, total.low, total.high) if total else (0.0, 0.0, 0.0)
     value, low, high = (round(max(0.0, end) * scale, 2) for end in ends)
     end = None if limit is None else round(limit * scale, 2)
-    return Shape(value, low, high, end, is_estimate(bar.total_g))
+    estimated = is_estimate(bar.total_g) and bar.grade not in METERED_GRADES
+    return Shape(value, low, high, end, estimated)

@@ -252,15 +252,13 @@ def suggested(document, advice=None):
 
 
 def test_a_job_of_any_kind_is_told_a_better_hour():
-    text, *_, rows = suggested(steady_job(kind="other", watts=300))
-    assert text.text.startswith("Hardware is not ranked for work that could be anything")
+    *_, rows = suggested(steady_job(kind="other", watts=300))
     assert rows.rows[0][0].startswith("Start at ")
 
 
 def test_likely_savings_are_a_table_with_their_ranges():
     tags = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
     blocks = suggested(steady_job(kind="inference", tags=tags))
-    assert blocks[0].text.startswith("What would help most: 32 concurrent sequences: ")
     rows = blocks[-1].rows
     assert rows[0][0] == "32 concurrent sequences"
     change = rows[0][1]
@@ -275,7 +273,8 @@ def test_flags_are_printed_without_suggestions():
 
 
 def test_a_job_without_accelerator_is_told_that_there_is_nothing_to_suggest():
-    assert suggested(unread_job(zone="DE")) == [Text(NOT_APPLICABLE)]
+    sentence = NOT_APPLICABLE.format(why="it ran on processors alone")
+    assert suggested(unread_job(zone="DE")) == [Text(sentence)]
 
 
 def test_a_job_without_zone_is_told_how_to_name_it():

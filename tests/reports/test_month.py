@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from pypdf import PdfReader
 
 from gramwatt.reports import html, month, pdf
-from gramwatt.reports.model import Chart, Facts, Figures, Heading, Links
+from gramwatt.reports.model import Chart, Facts, Figures, Heading, Links, NoticeBlock
 from gramwatt.reports.month_sections import NO_DIFFERENCE, adding_up, change
+from gramwatt.reports.sections import saving_span
 from gramwatt.sci.figures.formatting import UNKNOWN, against, percent, text, value_text
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month.documents import BudgetUse
@@ -27,7 +28,7 @@ SECTIONS = [
     "Projects and owners",
     "Jobs with the most carbon",
     "What became of the work",
-    "All actions",
+    "More on actions",
     "Annex B: for the auditor",
     "Statement",
     "Emission factors",
@@ -115,7 +116,7 @@ def test_what_to_do_is_on_page_one_also_below_warnings_and_no_page_is_left_empty
     assert len(pages[1].extract_text()) > 1000
 
 
-def test_a_revision_says_what_changed_in_a_line_each(full):
+def test_a_revision_says_what_changed(full):
     totals = full.totals
     rows = [("added", "late-records", 2, 1200.0), ("changed", "intensity", 5, -300.0)]
     changes = [
@@ -124,11 +125,11 @@ def test_a_revision_says_what_changed_in_a_line_each(full):
         for change, cause, jobs, grams in rows
     ]
     revised = {"revision": 3, "jobs": totals.jobs, "total_g": totals.total_g, "changes": changes}
-    notice, listing = month.build(changed(full, revised=revised)).blocks[1:3]
+    (notice,) = blocks(month.build(changed(full, revised=revised)), NoticeBlock)
     assert notice.text.startswith("This report replaces revision 3, which had ")
-    assert listing.items == (
-        "2 jobs added, +1.20 kg\xa0CO2e: arrived late",
-        "5 jobs changed, -300 g\xa0CO2e: factors of DE 2025",
+    assert notice.text.endswith(
+        " 2 jobs added, +1.20 kg\xa0CO2e: arrived late; 5 jobs changed, -300 g\xa0CO2e: "
+        "factors of DE 2025."
     )
 
 
@@ -301,17 +302,15 @@ def test_what_to_do_is_grouped_by_hardware_work_and_action():
     found = [saving("b"), saving("c"), saving("d"), {**saving("e", None), "action": "power-cap"}]
     document = month_of(jobs, advise=lambda jobs: found)
     built = month.build(document)
-    for caption in ("What to do: the actions that save most", "Actions by hardware and work"):
-        swap, cap = table(built, caption).rows
-        assert [plain(text) for text in cells(swap)[:3]] == [
-            *("Move to NVIDIA L4", "vision: train", "3")
-        ]
-        assert swap[2].below == "of 4"
-        # 3 x 1 200 g; the three share one source, so their ranges add up: 3 000 to 4 200 g.
-        assert (plain(swap[3].text), plain(swap[3].below)) == ("3.6 kg CO2e", "3.0 to 4.2")
-        assert swap[4] == "sure"
-        assert cells(cap)[0] == "Cap the power"
-    assert "What would help most" not in headings(built)
+    swap, cap = table(built, "What to do: the actions that save most").rows
+    assert [plain(text) for text in cells(swap)[:3]] == ["Move to NVIDIA L4", "vision: train", "3"]
+    assert swap[2].below == "of 4"
+    # 3 x 1 200 g; the three share one source, so their ranges add up: 3 000 to 4 200 g.
+    assert (plain(swap[3].text), plain(swap[3].below)) == ("3.6 kg CO2e", "3.0 to 4.2")
+    assert swap[4] == "sure"
+    assert cells(cap)[0] == "Cap the power"
+    loss = Quantity(76e3, -21e3, 140e3, "gCO2e", "estimated", "x")
+    assert plain(saving_span(loss)) == "21 more to 140 less"
 
 
 def test_what_became_of_last_months_suggestions_is_said(full):

@@ -99,7 +99,9 @@ def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
     gone = steady_job()
     for device in gone.devices[:4]:
         device.hardware = "own-part-1"
-    assert for_job(gone, CATALOG).summary == NOT_APPLICABLE
+    assert for_job(gone, CATALOG).summary == NOT_APPLICABLE.format(
+        why="the catalog lacks its device"
+    )
 
 
 def test_a_job_gets_the_rows_that_a_report_shows():
@@ -115,7 +117,10 @@ def test_a_job_gets_the_rows_that_a_report_shows():
 
 def test_a_job_without_accelerator_has_nothing_to_change():
     answer = for_job(unread_job(), CATALOG)
-    assert (answer.answers, answer.summary) == ([], NOT_APPLICABLE)
+    assert (answer.answers, answer.summary) == (
+        [],
+        NOT_APPLICABLE.format(why="it ran on processors alone"),
+    )
 
 
 def test_a_month_shows_the_largest_advised_savings_first():

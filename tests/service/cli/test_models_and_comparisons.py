@@ -116,7 +116,7 @@ def test_annual_values_of_other_hours_compare_at_equal_intensity_and_say_so(home
         ]
         for text in texts:
             words = " ".join(text.split())
-            assert ("at equal grid intensity" in words, unknown in words) == (equal, equal)
+            assert ("at annual grid intensity" in words, unknown in words) == (equal, equal)
         assert ["  by hour" in text for text in texts[:1]] == [equal]
     service.store.close()
 
