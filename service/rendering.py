@@ -42,8 +42,15 @@ TIMEOUT_S = 60.0
 """How long a report may wait, and then be rendered [s]."""
 NICE = 10
 """How much less of the processor a child gets than the server, while both want it."""
-MAX_CHILD_B = 120 * 2**20
-"""A child that is larger after a report is ended [bytes]."""
+MAX_CHILD_B = 256 * 2**20
+"""A child that is larger after a report is replaced [bytes].
+
+One that has rendered once has 130 to 190 MiB; a PDF adds some 20 MiB, a page 2.
+"""
+
+
+LOADED = b"loaded"
+"""What a child says first."""
 
 
 class RenderProcess:
@@ -52,6 +59,7 @@ class RenderProcess:
     def __init__(self) -> None:
         self._turn = Lock()
         self._child: _Child | None = None
+        self._next_child: _Child | None = None
 
     def render(self, report: Document, form: str) -> bytes:
         """Return the report as html, page or pdf; raises BusyError when there is too much to
@@ -65,10 +73,11 @@ class RenderProcess:
             self._turn.release()
 
     def end(self) -> None:
-        """End the child."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.end()
+        """End the child, and the one that would come next."""
+        children, self._child, self._next_child = (self._child, self._next_child), None, None
+        for child in children:
+            if child is not None:
+                child.end()
 
     def _next(self, report: Document, form: str) -> bytes:
         if self._child is None or self._child.has_died():
@@ -89,13 +98,21 @@ class RenderProcess:
             self.end()
             raise
         if child.size_b() > MAX_CHILD_B:
-            self.end()
+            self._replace(child)
         return content
+
+    def _replace(self, child: _Child) -> None:
+        """Let the next child load what it needs while this one goes on, and take it once it has."""
+        if self._next_child is None:
+            self._next_child = _Child()
+        elif self._next_child.is_ready() or child.size_b() > 2 * MAX_CHILD_B:
+            child.end()
+            self._child, self._next_child = self._next_child, None
 
 
 class _Child:
     def __init__(self) -> None:
-        self.answered = False
+        self.answered = self._loaded = False
         self._pipe, theirs = Pipe()
         command = [sys.executable, "-m", __name__, str(theirs.fileno())]
         self._popen = subprocess.Popen(
@@ -103,14 +120,27 @@ class _Child:
         )
         theirs.close()
 
+    def is_ready(self) -> bool:
+        """Return whether it has loaded what it needs."""
+        with suppress(EOFError, OSError):
+            self._loaded = self._loaded or (self._pipe.poll() and self._pipe.recv() == LOADED)
+        return self._loaded
+
     def render(self, report: Document, form: str) -> bytes:
         self._pipe.send((report, form))
-        if not self._pipe.poll(TIMEOUT_S):
-            raise BusyError(f"the report was not rendered within {TIMEOUT_S:g} s")
-        answer: bytes | str = self._pipe.recv()
+        if not self._loaded:
+            self._answer()
+            self._loaded = True
+        answer = self._answer()
         self.answered = True
         if isinstance(answer, str):
             raise RuntimeError(f"the report cannot be rendered: {answer}")
+        return answer
+
+    def _answer(self) -> bytes | str:
+        if not self._pipe.poll(TIMEOUT_S):
+            raise BusyError(f"the report was not rendered within {TIMEOUT_S:g} s")
+        answer: bytes | str = self._pipe.recv()
         return answer
 
     def size_b(self) -> int:
@@ -152,13 +182,25 @@ def _serve(pipe: Any) -> None:
     os.nice(NICE)
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides when to end
         signal.signal(number, signal.SIG_IGN)
+    _warm_up()
     with suppress(EOFError, OSError):
+        pipe.send(LOADED)
         while True:
             report, form = pipe.recv()
             try:
                 pipe.send(render(report, form))
             except Exception as error:
                 pipe.send(f"{type(error).__name__}: {error}")
+
+
+def _warm_up() -> None:
+    """Load what draws and typesets, which takes longer than a report."""
+    from gramwatt.reports import charts, html, model
+
+    rows = [{"name": "", "share": 1.0, "label": "", "tip": [], "estimated": False}]
+    data = model.Table("", (), ())
+    chart = model.Chart("", "", charts.ranked(rows), data)
+    html.render(model.Document("", "", "", (chart,)), interactive=True)
 
 
 JobFormat = Literal["json", "html", "pdf"]

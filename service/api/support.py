@@ -74,7 +74,10 @@ WAIT_S = 60.0
 
 
 class Queue:
-    """Lets one request through at a time, in the order in which they came."""
+    """Lets one request through at a time, in the order in which they came.
+
+    But after one of a key comes another key's, if any waits, so that nobody waits for several.
+    """
 
     def __init__(self) -> None:
         self._names: list[tuple[str, object]] = []  # the first has its turn, the others wait
@@ -98,6 +101,8 @@ class Queue:
         finally:
             with self._changed:
                 self._names.remove(entry)
+                other = next((n for n, (key, _) in enumerate(self._names) if key != name), 0)
+                self._names[:0] = [self._names.pop(other)] if self._names else []
                 self._changed.notify_all()
 
 

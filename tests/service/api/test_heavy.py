@@ -10,7 +10,7 @@ import pytest
 from waitress import create_server
 
 from gramwatt.service.access.keys import create_key
-from gramwatt.service.api.support import _queue
+from gramwatt.service.api.support import Queue, _queue
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.server import THREADS
@@ -87,6 +87,20 @@ def test_twenty_reports_of_one_key_keep_nobody_else_waiting(light, address, monk
         assert json.loads(refused[1])["code"] == "busy"
         assert int(refused[2]["Retry-After"]) > 0
         assert one.result()[:2] == (200, b"done")
+
+
+def test_keys_take_turns():
+    queue, order = Queue(), []
+
+    def take(name):
+        with queue.turn(name):
+            order.append(name)
+
+    with ThreadPoolExecutor(3) as threads, queue.turn("many"):
+        for length, name in ((2, "many"), (3, "many"), (4, "one")):
+            threads.submit(take, name)
+            eventually(lambda length=length: len(queue._names) == length, 30)
+    assert order == ["one", "many", "many"]
 
 
 PLAN = {"hours": 1, "zone": "DE"}
