@@ -12,7 +12,13 @@ from functools import cache, cached_property
 
 from gramwatt.sci.catalog.files import Group, Version
 from gramwatt.sci.catalog.hardware import Cpu, CpuFamily, Hardware
-from gramwatt.sci.catalog.instances import Instance, InstanceNames, named_machine, tpu_slice
+from gramwatt.sci.catalog.instances import (
+    WITHOUT_ACCELERATOR,
+    Instance,
+    InstanceNames,
+    named_machine,
+    tpu_slice,
+)
 from gramwatt.sci.catalog.loader import (
     aliases,
     literal_names,
@@ -56,6 +62,10 @@ __all__ = [
 
 NAMED_MOST = 8
 """Most parts of a service that its sentence lists."""
+MEASURE_IT = (
+    "`gramwatt run` measures a job on it; for an estimate give energy_kwh, since the catalog has "
+    "machines with accelerators only"
+)
 LISTS = "`gramwatt catalog hardware` lists accelerators, `gramwatt catalog cpus` processors"
 
 
@@ -207,6 +217,8 @@ class Catalog:
             if by_rule is not None:
                 return by_rule
             meant = self.resolution(name)
+            if meant is None and WITHOUT_ACCELERATOR.fullmatch(name.strip()):
+                meant = Resolution((), (), f"{name} has no accelerator: {MEASURE_IT}")
             if meant is None:
                 raise
             raise LookupFailed("instance", name, meant.instances, meant.reason) from None

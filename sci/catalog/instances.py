@@ -55,6 +55,14 @@ ANY_PROVIDER = "any"
 """Who rents a machine whose name says its devices, and no more."""
 MOST_DEVICES = 72
 """Most devices of one machine that a name is taken to say: those of a rack."""
+WITHOUT_ACCELERATOR = re.compile(
+    r"(?:(?:ml|db|cache)\.)?(?:t|m|c|r|a|d|h|i|x|z|u|mac|hpc|im|is|z)\d[a-z0-9-]*\.(?:\d*(?:nano|micro"
+    r"|small|medium|x?large)|metal(?:-\w+)?)"
+    r"|(?:e2|n2d?|n4d?|c2d?|c3d?|c4[ad]?|t2[ad]|m[1-4]|z3|h[34]d?)-[a-z]+(?:-\d+)?(?:-lssd|-metal)?"
+    r"|standard_[abdeflm][a-z]*\d+[a-z0-9-]*(?:_v\d+)?",
+    re.IGNORECASE,
+)
+"""Names of machines of Amazon, Google and Azure whose families have none."""
 FAMILY_TAIL = re.compile(r"(?<=.)(?: ?(?:series|vms?|instances?|family))+$")
 _DEVICE_GB = re.compile(r"[\s-](?P<gb>\d+)gb?\b", re.IGNORECASE)
 """Memory of a device in its name: "A100-80GB", "A100-80G"."""

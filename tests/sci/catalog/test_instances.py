@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gramwatt.sci.catalog.catalog import Catalog, Instance, load_catalog
-from gramwatt.sci.catalog.instances import NameRule, named_machine
+from gramwatt.sci.catalog.instances import WITHOUT_ACCELERATOR, NameRule, named_machine
 from gramwatt.sci.catalog.names import find_matches
 from gramwatt.sci.embodied.te import host_fraction, instance_host_te, socket_te
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
@@ -358,3 +358,16 @@ def test_a_price_changes_no_carbon_figure(catalog: Catalog) -> None:
     figures = [estimate(question, c).total_g.value for c in (catalog, dear)]
     assert dear.instance("aws:g5.xlarge").price_usd_per_hour == 99
     assert figures[0] == figures[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["m6a.xlarge", "db.r6g.large", "c4-highcpu-8", "e2-medium", "Standard_D8s_v5"]
+)
+def test_a_machine_without_accelerators_is_answered_with_that(catalog: Catalog, name: str) -> None:
+    with pytest.raises(LookupFailed, match=f"{name} has no accelerator"):
+        catalog.instance(name)
+
+
+def test_no_machine_of_the_catalog_is_taken_for_one_without(catalog: Catalog) -> None:
+    names = [one.name for one in catalog.all_instances()]
+    assert [name for name in names if WITHOUT_ACCELERATOR.fullmatch(name)] == []

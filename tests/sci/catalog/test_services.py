@@ -109,7 +109,7 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     ("Cerebras WSE-3", "cerebras-wse3"),
     ("SambaNova DataScale", ("sambanova-sn30", "sambanova-sn40l")),
     ("SambaNova", ("sambanova-sn30", "sambanova-sn40l")),
-    ("P100", "nvidia-p100-pcie-16"),
+    ("P100", ("nvidia-p100-pcie-16", "nvidia-p100-sxm2-16", "nvidia-p100-pcie-12")),
     # text 003
     ("A100 (80GB)", ("nvidia-a100-sxm4-80", "nvidia-a100-pcie-80")),
     ("V100", V100),
