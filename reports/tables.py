@@ -64,6 +64,7 @@ MONTH: tuple[Field[MonthDoc], ...] = (
     Field("Issued", lambda month: month.issued_at),
     Field("Complete", lambda month: "yes" if month.complete else "no"),
     Field("Jobs", lambda month: month.totals.jobs),
+    Field("Jobs with an unknown term", lambda month: month.totals.jobs_unknown),
     Field("Jobs running", lambda month: month.jobs_running.jobs),
     Field("Jobs not scored", lambda month: month.jobs_unscored.jobs),
     Field("Jobs left out", lambda month: len(month.excluded)),

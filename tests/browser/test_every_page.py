@@ -60,7 +60,7 @@ def test_every_page_reads_without_script(browser, site, signed_in):
         assert page.goto(address).status == 200, address
         assert page.locator("h1").count() == 1, address
         assert page.locator("main").inner_text().count("\n") >= 2, address
-        assert page.get_by_role("navigation", name="Main").get_by_role("link").count() == 11
+        assert page.get_by_role("navigation", name="Main").get_by_role("link").count() == 12
     page.goto("/planner")
     page.get_by_label("Duration").fill("4")
     page.get_by_label("Grid zone").fill("FR")
