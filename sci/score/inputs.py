@@ -12,17 +12,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import MsgspecError, convert, to_builtins
 
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import GramwattError, ScoreError
-from gramwatt.sci.figures.quantity import read_figure
 from gramwatt.sci.grid.intensity import IntensityLookup, IntensityPoint
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.corrections import Correction, corrected
 from gramwatt.sci.records.merge import merge
-from gramwatt.sci.records.records import AnyRecord, decode, encode, format_time, parse_time
+from gramwatt.sci.records.records import AnyRecord, decode, encode, format_time
 from gramwatt.sci.score.identify import annual_context
 from gramwatt.sci.score.score import score
 
@@ -44,6 +43,14 @@ class IntensityQuery:
     start: datetime
     end: datetime
     points: tuple[IntensityPoint, ...]
+
+    def bare(self) -> IntensityQuery:
+        """Return this query without the effects of annual values, which are read again."""
+        points = (
+            replace(point, intensity=point.intensity.bare()) if point.quality in ANNUAL else point
+            for point in self.points
+        )
+        return replace(self, points=tuple(points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,8 @@ class ScoreInputs:
             "lifetime_years": self.lifetime_years,
             "time_zone": str(self.zone),
             "provisional": self.provisional,
-            "corrections": [correction.to_doc() for correction in self.corrections],
-            "intensity": [_query_doc(query) for query in self.intensity],
+            "corrections": to_builtins(self.corrections),
+            "intensity": to_builtins([query.bare() for query in self.intensity]),
         }
 
     @classmethod
@@ -107,15 +114,15 @@ class ScoreInputs:
             return cls(
                 records=tuple(map(decode, journal)),
                 revision=doc["revision"],
-                corrections=tuple(map(_correction, doc["corrections"])),
+                corrections=convert(doc["corrections"], tuple[Correction, ...]),
                 lifetime_years=doc["lifetime_years"],
-                intensity=tuple(map(_query, doc["intensity"])),
+                intensity=convert(doc["intensity"], tuple[IntensityQuery, ...]),
                 zone=UTC if doc["time_zone"] == str(UTC) else time_zone(doc["time_zone"]),
                 provisional=doc.get("provisional", False) is True,
             )
         except GramwattError as error:
             raise InputsError(error.message) from None
-        except (LookupError, TypeError, ValueError, AttributeError, OSError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OSError, MsgspecError) as error:
             missing = f"{error} is missing" if type(error) is KeyError else ""
             what = missing or "a value has another form"
             raise InputsError(f"not the inputs of a score: {what}") from None
@@ -155,51 +162,3 @@ class RecordedIntensity:
         if point.quality in ANNUAL:
             return self._annual.points(zone, point.start, point.end)
         return [point]
-
-
-def _query_doc(asked: IntensityQuery) -> dict[str, Any]:
-    return {
-        "zone": asked.zone,
-        "start": format_time(asked.start),
-        "end": format_time(asked.end),
-        "points": [_point_doc(point) for point in asked.points],
-    }
-
-
-def _query(doc: Mapping[str, Any]) -> IntensityQuery:
-    start, end = parse_time(doc["start"]), parse_time(doc["end"])
-    return IntensityQuery(doc["zone"], start, end, tuple(map(_point, doc["points"])))
-
-
-def _point_doc(point: IntensityPoint) -> dict[str, Any]:
-    # An annual value is read from the catalog again.
-    annual, figure = point.quality in ANNUAL, point.intensity
-    return {
-        "zone": point.zone,
-        "start": format_time(point.start),
-        "end": format_time(point.end),
-        "quality": point.quality,
-        "signal": point.signal,
-        "basis": point.basis,
-        "series": point.series,
-        "intensity_g_per_kwh": to_builtins(figure.bare() if annual else figure),
-    }
-
-
-def _point(doc: Mapping[str, Any]) -> IntensityPoint:
-    return IntensityPoint(
-        zone=doc["zone"],
-        start=parse_time(doc["start"]),
-        end=parse_time(doc["end"]),
-        intensity=read_figure(doc["intensity_g_per_kwh"]),
-        quality=doc["quality"],
-        signal=doc["signal"],
-        basis=doc["basis"],
-        series=doc["series"],
-    )
-
-
-def _correction(doc: Mapping[str, Any]) -> Correction:
-    return Correction(
-        doc["field"], doc["value"], doc["old"], doc["by"], parse_time(doc["at"]), doc["reason"]
-    )

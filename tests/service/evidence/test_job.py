@@ -37,7 +37,7 @@ def test_the_bundle_has_the_score_and_its_inputs(bundle: bytes) -> None:
     inputs = json.loads(files[INPUTS])
     assert [row["field"] for row in inputs["corrections"]] == ["pue"]
     [asked] = inputs["intensity"]
-    assert [point["intensity_g_per_kwh"]["value"] for point in asked["points"]] == [100.0]
+    assert [point["intensity"]["value"] for point in asked["points"]] == [100.0]
     assert json.loads(files["evidence.json"])["jobs"] == 1
     assert sorted(files) == ["evidence.json", INPUTS, JOURNALS, SCORES, "sha256sums"]
 
