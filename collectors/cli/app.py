@@ -101,7 +101,11 @@ def build_app(
     from gramwatt.collectors.cli.options import OnceCommand
 
     app = typer.Typer(
-        name="gramwatt", add_completion=False, help=VALUE, context_settings={"obj": store}
+        name="gramwatt",
+        add_completion=False,
+        help=VALUE,
+        context_settings={"obj": store, "max_content_width": 80},
+        rich_markup_mode=None,
     )
     app.callback()(_group)
     for name in names:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from pathlib import Path
 from types import NoneType
 from typing import (
@@ -28,7 +28,8 @@ from typing import (
 import typer
 from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import FieldInfo
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.models import TyperPath
 
 from gramwatt.collectors.settings.files import why
 from gramwatt.sci.figures.checks import checked, fields_of, items_of
@@ -48,11 +49,28 @@ _SPAN = re.compile(r"(\d+(?:\.\d*)?)([mhd])")
 _SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
+FIRST = "first"
+BARE = {"--explain": "total_g", "--why": FIRST}
+"""What options with a value mean without one."""
+
+
 class OnceCommand(TyperCommand):
-    """A command that refuses an option that is given twice, of which the last alone would count."""
+    """A command that refuses an option that is given twice, of which the last alone would count.
+
+    Help names an option's value by the last word of what it counts: --expected-hours HOURS.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for option in self.params:
+            if isinstance(option, TyperOption) and not (option.is_flag or option.count):
+                name = max(option.opts, key=len).partition("-per-")[0].rpartition("-")[2]
+                is_file = isinstance(option.type, TyperPath) or name in ("input", "output")
+                option.metavar = option.metavar or ("FILE" if is_file else name.upper())
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments; raises typer.BadParameter for an option that is given twice."""
+        args = self._with_values(args)
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for option, times in Counter(order).items():
             if not isinstance(option, TyperOption) or option.multiple or option.is_flag:
@@ -61,15 +79,42 @@ class OnceCommand(TyperCommand):
                 raise typer.BadParameter(f"given {times} times, may be given once", ctx, option)
         return super().parse_args(ctx, args)
 
+    def _with_values(self, args: list[str]) -> list[str]:
+        """Return the arguments, with its value behind each of BARE that has none."""
+        bare = [
+            option
+            for option in self.params
+            if isinstance(option, TyperOption) and option.opts[0] in BARE and not option.is_flag
+        ]
+        complete = list(args)
+        for flag in (option.opts[0] for option in bare if option.opts[0] in args):
+            after = complete.index(flag) + 1
+            if after == len(complete) or complete[after].startswith("-"):
+                complete.insert(after, BARE[flag])
+        return complete
 
-def group(text: str, **commands: Callable[..., Any] | typer.Typer) -> typer.Typer:
+
+class DefaultGroup(TyperGroup):
+    """A group whose first command answers too where no command is named: `report last`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments, with the first command before what is neither command nor option."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+
+def group(
+    text: str, cls: type[TyperGroup] = TyperGroup, **commands: Callable[..., Any] | typer.Typer
+) -> typer.Typer:
     """Return a command of commands, each a function or a group again."""
-    app = typer.Typer(no_args_is_help=True, help=text)
+    app = typer.Typer(no_args_is_help=True, help=text, cls=cls, rich_markup_mode=None)
     for name, command in commands.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            head = cleandoc(command.__doc__ or "").partition("\n\n")[0]
+            app.command(name, short_help=" ".join(head.split()))(command)
     return app
 
 
@@ -187,8 +232,7 @@ def _of_field(field: FieldInfo, text: str | None) -> Parameter:
     text = text or _description(field.type)
     if words := _words(field.type):
         text = f"{text} One of {words}."
-    flag, metavar = flag_of(field.encode_name), _number(field.type)
-    option = typer.Option(flag, metavar=metavar, help=text.strip())
+    option = typer.Option(flag_of(field.encode_name), help=text.strip())
     default = None if field.default in (None, NODEFAULT) else str(field.default)
     kind = list[str] if items_of(field.type) else str
     return Parameter(
@@ -224,13 +268,6 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return ", ".join(get_args(kind))
     return "".join(map(_words, _parts(kind)))
-
-
-def _number(kind: Any) -> str | None:
-    """Return what stands for a number beside its option; None for what is not a number."""
-    if kind in (int, float):
-        return f"<{kind.__name__}>"
-    return next(filter(None, map(_number, _parts(kind))), None)
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from gramwatt.collectors.cli.options import Local, flag_of, refuse, request_command
+from gramwatt.collectors.cli.options import FIRST, Local, flag_of, refuse, request_command
 from gramwatt.collectors.cli.summary import (
     WIDTH,
     quantity_text,
@@ -84,7 +84,9 @@ Job = Annotated[
     typer.Argument(metavar="[JOB]", help="An id, a name, or last, if nothing is asked by options."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Every row, and what holds for all.")]
-Why = Annotated[str | None, typer.Option("--why", metavar="NAME", help="Reasons for a row.")]
+Why = Annotated[
+    str | None, typer.Option("--why", metavar="[NAME]", help="Reasons for a row, or for the first.")
+]
 
 
 def answer(document: dict[str, Any], job: Job = None, local: Local = False) -> SuggestDoc:
@@ -228,8 +230,11 @@ def _cut(line: str, most: int = WIDTH) -> str:
 def _why(answer: SuggestDoc, name: str) -> Iterator[str]:
     """Yield the reasons for the row that a name means: its id, or words of its label."""
     listed: list[AnswerDoc | LeftOutDoc] = [*answer.answers, *answer.left_out]
+    if not listed:
+        yield from wrapped(answer.summary)
+        return
     rows = {row.id: row for row in listed}
-    text = name.lower()
+    text = listed[0].id if name == FIRST else name.lower()
     row = rows.get(name) or next(
         (row for row in rows.values() if text and (text in row.id or text in row.label.lower())),
         None,

@@ -52,8 +52,7 @@ SIZE_MAX_B = 4_000_000
 SUGGESTED_FROM_S = 120.0
 """Shorter jobs end without a suggestion, which takes 0.1 s of a processor."""
 ZONE_HINT = (
-    "no grid zone is set, so the world average is used and the score is not an SCI: set "
-    "GRAMWATT_ZONE, such as DE or US-CAL-CISO"
+    "no grid zone is set, so the world's mean is used and this is not an SCI: set GRAMWATT_ZONE=DE"
 )
 SERVER_COUNTS = " (scored here; the server's score counts)"
 STORE_COUNTS = " (scored from its journal alone; the store's score counts)"
@@ -305,7 +304,7 @@ def _remedies(ended: Ended, document: Document) -> list[str]:
     config, home, texts = ended.config, ended.home, list[str]()
     codes = {notice["code"] for notice in document["notices"]}
     if "zone-unknown" in codes and not (config.zone or config.region):
-        here = f"; `gramwatt job {ended.job_id} --set zone=DE` corrects this job"
+        here = f"; for this job: gramwatt job {ended.job_id} --set zone=DE"
         if first_notice_today(home, ZONE_HINT):
             texts.append(ZONE_HINT + (here if has_service() and not config.server else ""))
     if not (config.server or has_service()):

@@ -33,6 +33,10 @@ _POWER: Steps = ((1e6, "MW"), (1e3, "kW"), (1.0, "W"), (1e-3, "mW"))
 _JOULE: Steps = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"))
 
 
+SMALL_KWH = 1e-6
+"""Energy below it is in µWh; the mWh between is not what people compare [kWh]."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A figure as text, all three numbers in one unit; `low` and `high` are "" when exact."""
@@ -73,9 +77,10 @@ def marked(printed: str) -> str:
 
 def shown(figure: Quantity) -> Shown:
     """Return the figure with the prefix that suits its value, or its high end where that is 0."""
-    size, unit = prefix(abs(figure.value) or abs(figure.high), figure.unit)
+    digits = significant_digits(figure.value, figure.low, figure.high)
+    # By what is printed: 999.6 ng in two digits is 1.0 µg.
+    size, unit = prefix(_rounded(abs(figure.value) or abs(figure.high), digits), figure.unit)
     value, low, high = (end / size for end in (figure.value, figure.low, figure.high))
-    digits = significant_digits(value, low, high)
     exact = low == high
     return Shown(
         number(value, digits),
@@ -129,15 +134,19 @@ def number(value: float, digits: int) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    magnitude = math.floor(math.log10(abs(value)))
+    rounded = _rounded(value, digits)
+    magnitude = math.floor(math.log10(abs(rounded)))
     if not -6 <= magnitude < 12:
         return marked(f"{value:.{digits - 1}e}")
     places = digits - 1 - magnitude
-    rounded = round(value, places)
     printed = f"{rounded:,.{max(0, places)}f}".replace(",", NARROW_SPACE)
     if digits >= 4 and "." in printed:
         printed = printed.rstrip("0").rstrip(".")
     return marked(printed)
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits - 1}e}")
 
 
 def count_text(count: float) -> str:
@@ -242,5 +251,7 @@ def prefix(reference: float, unit: str) -> tuple[float, str]:
         "W": (_POWER, ""),
     }.get(base, (((1.0, base),), ""))
     reference = abs(reference) or 1.0
+    if base == "kWh" and reference < SMALL_KWH:
+        return 1e-9, f"µWh{slash}{per}"
     size, name = next((step for step in steps if reference >= step[0]), steps[-1])
     return size, f"{name}{suffix}{slash}{per}"

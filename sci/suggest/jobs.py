@@ -53,7 +53,7 @@ PRECISION_ALIASES = {
 }
 """Other names of precisions, as frameworks write them."""
 NOT_APPLICABLE = (
-    "Hardware is not compared: {why}. An hour or place with less carbon: gramwatt plan."
+    "Hardware is not compared: {why}. An hour or place with less carbon: gramwatt plan --like JOB."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
@@ -108,9 +109,11 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     yield f"{answer.field} of job {document.job_id}, revision {document.revision}"
     yield answer.formula
     yield ""
-    yield from (f"  {name}: {_cell(figure)}" for name, figure in answer.figures.items())
-    yield from ("", "Inputs:")
-    yield from (f"  {row.what}: {_cell(row.figure)}" for row in answer.inputs)
+    cell = _figure if answer.inputs else _cell  # whose sources are those of the inputs
+    yield from (f"  {name}: {cell(figure)}" for name, figure in answer.figures.items())
+    yield from ("", "Inputs, the least certain first:")
+    inputs = sorted(answer.inputs, key=lambda row: -_spread(row.figure))
+    yield from (f"  {row.what}: {_cell(row.figure)}" for row in inputs)
     if answer.intensity:
         yield from ("", "Intensity, as used:")
         yield from map(_used, answer.intensity)
@@ -255,6 +258,17 @@ _FIGURES: dict[str, Callable[[JobDoc], _Figures]] = {
     },
     "sci": _sci,
 }
+
+
+def _spread(figure: Quantity | None) -> float:
+    """Return how far the range of an input goes from its value at most, as a ratio."""
+    if figure is None or figure.low <= 0:
+        return math.inf
+    return max(figure.high / figure.value, figure.value / figure.low)
+
+
+def _figure(figure: Quantity | None) -> str:
+    return _cell(None) if figure is None else plain(f"{text(figure)}, {figure.kind}")
 
 
 def _cell(figure: Quantity | None) -> str:

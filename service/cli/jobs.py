@@ -52,7 +52,8 @@ def job(
     job_id: JobId,
     as_json: AsJson = False,
     explain: Annotated[
-        str | None, typer.Option(help="Show how a figure came to be, such as energy_kwh.")
+        str | None,
+        typer.Option(metavar="[FIELD]", help="How a figure came to be: total_g, energy_kwh, ..."),
     ] = None,
     settings: Annotated[
         list[str] | None,

@@ -24,7 +24,7 @@ from gramwatt.collectors.cli.options import (
 )
 from gramwatt.sci.grid.local_time import city_of
 from gramwatt.sci.planning.usual import odds_word
-from gramwatt.service.cli.common import AsJson, print_json, stop, upgraded_service
+from gramwatt.service.cli.common import AsJson, current_service, print_json, stop, upgraded_service
 from gramwatt.service.cli.common import job_id as job_id_of
 from gramwatt.service.cli.source import own_store_alone
 from gramwatt.service.common.requests import SpanQuery
@@ -46,9 +46,13 @@ class PlanOptions:
     """The fields of a request for a plan, as options."""
 
     hours: Annotated[float | None, typer.Option(help="Wall time of the job (h).")] = None
-    zone: Annotated[str | None, typer.Option(help="Where it would run at once: DE.")] = None
+    zone: Annotated[
+        list[str] | None,
+        typer.Option(help="Where it would run at once: DE; several: where it may run."),
+    ] = None
     zones: Annotated[
-        list[str] | None, typer.Option("--in", help="Where it may run; may be repeated.")
+        list[str] | None,
+        typer.Option("--in", metavar="ZONE", help="Where alone it may run; may be repeated."),
     ] = None
     earliest: Annotated[
         str | None, typer.Option(help="2h, or 2026-05-01T08:00Z (default: now).")
@@ -73,13 +77,19 @@ class PlanOptions:
         str | None, typer.Option(help="Decides between windows that are as good.")
     ] = None
     like: Annotated[
-        str | None, typer.Option(help="As long as this job was, with its power over time.")
+        str | None, typer.Option(metavar="JOB", help="As long as it was, with its power over time.")
     ] = None
 
     def fields(self) -> dict[str, Any]:
         """Return what was given, by the names of the request."""
-        times = {name: moment(getattr(self, name), self.now) for name in ("earliest", "deadline")}
-        return {name: value for name, value in {**asdict(self), **times}.items() if value}
+        places = self.zone or []
+        values = {
+            **asdict(self),
+            **{name: moment(getattr(self, name), self.now) for name in ("earliest", "deadline")},
+            "zone": places[0] if places else None,
+            "zones": self.zones or (places if len(places) > 1 else None),
+        }
+        return {name: value for name, value in values.items() if value}
 
 
 @grouped
@@ -103,6 +113,8 @@ def plan(
     if shape not in (None, SLURM, SECONDS):
         refuse(f"--format {shape}: slurm and seconds are known")
     document = {**read_document(source), **options.fields()}
+    if not document.keys() & {"zone", "zones"}:
+        document |= _place_of(options.like)
     try:
         parse_plan_request(document)
         with upgraded_service() as service:
@@ -122,6 +134,20 @@ def plan(
             show(f"{begins.astimezone():%Y-%m-%dT%H:%M:%S}")
     else:
         show(*_lines(answer))
+
+
+def _place_of(like: str | None) -> dict[str, str]:
+    """Return the zone of a job, else the one that is set here; exits with 2 without either."""
+    from gramwatt.collectors.settings.config import resolve
+    from gramwatt.service.jobs.documents import job_document
+
+    zone = resolve().zone
+    if like:
+        with current_service() as service:
+            zone = job_document(service, job_id_of(service, like)).document.zone or zone
+    if zone is None:
+        stop(2, "say where it may run: --zone DE, or several: --zone DE --zone FR")
+    return {"zone": zone}
 
 
 def _begins(answer: PlanDoc, earliest: str | None, now: str | None) -> datetime:

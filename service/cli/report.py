@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gramwatt.collectors.cli.options import Local, checked_text, group, grouped, show
+from gramwatt.collectors.cli.options import DefaultGroup, Local, checked_text, group, grouped, show
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.progress import busy
 from gramwatt.service.cli.common import (
@@ -248,4 +248,5 @@ app = group(
     year=report_year,
     comparison=report_comparison,
     card=report_card,
+    cls=DefaultGroup,
 )

@@ -18,6 +18,7 @@ from gramwatt.sci.figures.formatting import (
     duration,
     minute_text,
     plain,
+    prefix,
     span_text,
     text,
     value_text,
@@ -36,6 +37,8 @@ def job_lines(document: JobDoc) -> list[str]:
     """Return one job as text: its carbon in a sentence, then figures, what the score stands on,
     windows and notices.
     """
+    from gramwatt.reports.sections import STATUS
+
     started = minute_text(document.started_at)
     rows = [
         ("Energy", _with_range(document.energy_kwh)),
@@ -51,8 +54,8 @@ def job_lines(document: JobDoc) -> list[str]:
     rows.append(("Place", place))
     rows.append(("Started", f"{started} UTC, {duration(document.duration_s)}"))
     rows.append(("State", _state(document)))
-    rows.append(("Data quality", document.data_quality.grade))
-    rows.append(("Conformance", "; ".join([document.conformance, *document.deviations])))
+    rows.append(("Data quality", f"{document.data_quality.grade} (A best, D worst)"))
+    rows.append(("Conformance", "; ".join([STATUS[document.conformance], *document.deviations])))
     rows.append(("Job", f"{document.job_id} (project {document.project})"))
     tags = ", ".join(f"{key}={value}" for key, value in sorted(document.tags.items()))
     rows += [("Tags", tags)] if tags else []
@@ -135,7 +138,7 @@ def model_lines(model: ModelDoc) -> list[str]:
 
 def runs_lines(comparison: RunsComparisonDoc) -> list[str]:
     """Runs of two sides: the verdict in words, each side, the ratio, and what moved."""
-    unit, per = comparison.unit, f"gCO2e/{comparison.unit}"
+    unit = comparison.unit
     rows = [
         *_runs_rows("Before", comparison.before, unit),
         *_runs_rows("After", comparison.after, unit),
@@ -145,10 +148,17 @@ def runs_lines(comparison: RunsComparisonDoc) -> list[str]:
     if comparison.repetition_ratio is not None:
         rows.append(("  measurement", span_text(comparison.measurement_ratio) or "exact"))
         rows.append(("  repetition", span_text(comparison.repetition_ratio) or "exact"))
-    rows.append(("Change", f"{comparison.change_g_per_unit:+.3g} {per}"))
-    effects = comparison.effects_g_per_unit
-    rows += [(f"  by {term}", f"{effect:+.3g} {per}") for term, effect in effects.items() if effect]
+    effects = {"Change": comparison.change_g_per_unit} | {
+        f"  by {term}": effect for term, effect in comparison.effects_g_per_unit.items() if effect
+    }
+    rows += [(name, _signed(effect, unit)) for name, effect in effects.items()]
     return [*wrap(clean(plain(comparison.text)), _columns()), *_aligned(rows)]
+
+
+def _signed(change_g: float, unit: str) -> str:
+    """Return a change of carbon per unit with its sign: "-1.1 µg CO2e/image"."""
+    size, name = prefix(change_g, f"gCO2e/{unit}")
+    return f"{change_g / size:+.3g} {name}"
 
 
 def _by_hour(comparison: ScoreChangeDoc) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from tests.service.processes import eventually
 RUN = [sys.executable, "-m", "gramwatt", "run"]
 CARBON = r"[\d. ]+ [mµun]?g CO2e \([\d. ]+ to [\d. ]+\)"
 LINE = re.compile(
-    rf"gramwatt: [\d.e-]+ Wh, {CARBON}; (?:estimated|half measured). More: `gramwatt job ([\w-]+)`"
+    rf"gramwatt: [\d.]+ µ?Wh, {CARBON}; (?:estimated|half measured). More: `gramwatt job ([\w-]+)`"
 )
 
 
@@ -68,9 +68,10 @@ def test_a_job_ends_with_one_line_and_is_scored_behind_it(environ: dict[str, str
 
     document = eventually(scored, 60)
     energy_wh = document["energy_kwh"]["value"] * 1e3
-    shown = re.match(r"gramwatt: ([\d.]+) Wh, ", line)
+    shown = re.match(r"gramwatt: ([\d.]+) (µ?)Wh, ", line)
     assert shown is not None
-    assert float(shown[1]) == pytest.approx(energy_wh, rel=0.05)  # two digits of it
+    unit = 1e-6 if shown[2] else 1.0
+    assert float(shown[1]) * unit == pytest.approx(energy_wh, rel=0.05)  # two digits of it
     assert document["revision"] == 1
 
 
@@ -109,7 +110,7 @@ def test_nothing_but_the_error_for_a_command_that_is_not_found(environ: dict[str
 def test_a_job_that_fails_says_so(environ: dict[str, str]) -> None:
     code, (line,) = ran(environ, "--", "sh", "-c", "exit 3")
     assert code == 3
-    assert re.match(r"gramwatt: failed after [\d.]+ s: [\d.]+ Wh, ", line)
+    assert re.match(r"gramwatt: failed after [\d.]+ s: [\d.]+ µ?Wh, ", line)
 
 
 DAEMON = """

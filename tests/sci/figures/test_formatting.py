@@ -40,6 +40,10 @@ def figure(value, low, high, unit="kWh"):
         (figure(342.06, 222.3, 461.8, "gCO2e/kWh"), "340 gCO2e/kWh (220 to 460)"),
         (figure(42_000, 39_900, 44_100, "J"), "42.0 kJ (39.9 to 44.1)"),
         (figure(0, 0, 0.002, "kWh"), "0 Wh (0 to 2.0)"),
+        (figure(8.1e-10, 4e-10, 2e-9), "0.81 µWh (0.40 to 2.0)"),
+        (figure(4.2e-7, 2e-7, 8e-7), "420 µWh (200 to 800)"),
+        (figure(5.7e-6, 4e-6, 8e-6), "0.0057 Wh (0.0040 to 0.0080)"),
+        (figure(9.996e-7, 5e-7, 2e-6, "gCO2e"), "1.0 µg CO2e (0.50 to 2.0)"),
     ],
 )
 def test_printed_as(doc, printed):

@@ -56,6 +56,18 @@ def test_a_history_makes_a_plan(history):
     }  # fmt: skip
 
 
+def test_a_plan_is_for_the_place_that_is_set_or_for_all_that_are_named(monkeypatch):
+    code, _, err = gramwatt("plan", "--hours", "4")
+    assert (code, "--zone DE --zone FR" in err) == (2, True)
+    monkeypatch.setenv("GRAMWATT_ZONE", "FR")
+    places = json.loads(gramwatt("plan", "--hours", "4", "--json")[1])["places"]
+    assert [place["zone"] for place in places] == ["FR"]
+    named = ("--zone", "PL", "--zone", "SE")
+    document = json.loads(gramwatt("plan", "--hours", "4", *named, "--json")[1])
+    assert (document["advice"], document["plan"][0]["zone"]) == ("move", "SE")
+    assert {place["zone"] for place in document["places"]} == {"PL", "SE"}
+
+
 def test_a_plan_to_start_at_once_saves_exactly_nothing(history):
     """400 h with a day of slack, longer than any replay of plans: start at once."""
     gramwatt("import", "intensity", str(history), *FLAGS)
