@@ -117,6 +117,9 @@ class _Connection:
         """The answer."""
         return self
 
+    def getheader(self, _name: str) -> None:
+        """It does not say when to try again."""
+
     def close(self) -> None:
         """Nothing is held."""
 
