@@ -9,9 +9,9 @@ interpreter; the meter is a process of its own and benchmarks/meter_cost has its
 
 Counting is measured over a million counts in a tracked process and in children of it, in processor
 time, so that other work on the machine adds little, and so is what the callback of any framework
-does at a step (benchmarks/callback_cost has a whole training with Transformers'). A training with
-four workers that count each sample runs beside the same training without gramwatt, in processor
-time and by the clock. The meter's own processor time is not in it (benchmarks/meter_cost).
+does at a step. A training with four workers that count each sample runs beside the same training
+without gramwatt, in processor time and by the clock. The meter's own processor time is not in it
+(benchmarks/meter_cost).
 """
 
 from __future__ import annotations

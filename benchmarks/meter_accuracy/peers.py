@@ -83,10 +83,14 @@ class Part(NamedTuple):
     at_once: int
 
 
-def prepare(folder: Path, say: Say) -> dict[str, tuple[str, str]]:
-    """Make the environments that are missing: tool -> (interpreter, version or why it cannot)."""
+def prepare(folder: Path, say: Say, names: set[str] | None = None) -> dict[str, tuple[str, str]]:
+    """Make the environments that are missing, of these tools or all: tool -> (interpreter, version
+    or why it cannot).
+    """
     found = {}
     for tool in TOOLS:
+        if names is not None and tool.name not in names:
+            continue
         if not tool.packages:
             found[tool.name] = (sys.executable, version(sys.executable, "gramwatt"))
             continue

@@ -1,6 +1,6 @@
 """What measuring costs, ours and the peers', in one run.
 
-    python benchmarks/meter_cost [--seconds 30] [--runs 5] [--no-peers]
+    python benchmarks/meter_cost [--seconds 30] [--runs 5] [--tools NAME ...]
 
 Every tool measures a sleeping process whose GPUs are those of benchmarks/meter_accuracy's stand-in
 libnvidia-ml, from the same environments. First the times, one tool after the other, with 8 GPUs:
@@ -104,15 +104,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=30.0, help="watched time of each process")
     parser.add_argument("--runs", type=int, default=5, help="runs of each tool that is timed")
-    parser.add_argument("--no-peers", action="store_true", help="only our meter")
+    parser.add_argument("--tools", nargs="*", help="the peers beside ours (default: all)")
     parser.add_argument("--environments", type=Path, default=Path("build/meter_accuracy"))
     given = parser.parse_args()
     say = lambda text: print(text, file=sys.stderr)  # noqa: E731
     began = time.monotonic()
     print(f"{time.strftime('%Y-%m-%d', time.gmtime())}, {peers.machine()}")
-    tools = peers.prepare(given.environments.resolve(), say)
-    if given.no_peers:
-        tools = {"gramwatt": tools["gramwatt"]}
+    names = None if given.tools is None else {"gramwatt", *given.tools}
+    tools = peers.prepare(given.environments.resolve(), say, names)
     with tempfile.TemporaryDirectory(prefix="cost-") as name:
         pythons = {tool: python for tool, (python, _) in tools.items() if python}
         bench = Bench(pythons, standin.build(Path(name)), given.seconds)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import typer
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from rich.console import Console
 from rich.table import Table
 
@@ -31,8 +30,7 @@ WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")
 Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows without it.")]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of row: its command, how to list all and to find one, and its table's columns."""
 
     command: str

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gramwatt.collectors.cli.exit_codes import UsageError
 from gramwatt.collectors.serving.presets import SCHEMES, servers
@@ -30,8 +31,7 @@ _ADDRESS = re.compile(r"[^=/]+:(\d+(/|=|$)|.*@|//)", re.IGNORECASE)
 _Stamp = tuple[int, int, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """One `--count-from`: the file and its key, and what the file was when the command started."""
 
     text: str

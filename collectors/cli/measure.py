@@ -15,9 +15,10 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError, not_started
 from gramwatt.collectors.settings.catalogs import place_problems
@@ -69,8 +70,7 @@ REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
 LEFT = "running; what keeps running is not counted: keep it in the foreground to have it measured."
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How the command ended: the exit code for the caller, and the signal that ended it, if any."""
 
     exit_code: int

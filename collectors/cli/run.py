@@ -10,12 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os.path import basename
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from gramwatt.collectors.cli.exit_codes import (
     FAILED,
@@ -165,8 +165,7 @@ def start(
     sys.exit(run_command(context.args, args, options, context.obj))
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """What the options ask for beside the job's settings.
 
     `waits` has those that have the command wait, as `WaitOptions.of` takes them; they and `budget`

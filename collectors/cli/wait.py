@@ -15,12 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
 from statistics import median
 from typing import Any
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from gramwatt.collectors.cli.exit_codes import SIGNAL_BASE, NotStarted, UsageError
 from gramwatt.collectors.cli.options import moment
@@ -54,8 +55,7 @@ class NoAnswer(Exception):
     """There is no answer in time, or none that can be read; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(Struct, frozen=True):
     """What can be asked: the server of `config`, or else what `open_store` gives, None without one.
 
     Every method takes the time that the answer may take [s], and raises NoAnswer.
@@ -140,8 +140,7 @@ class StartNow(Exception):
     """The command starts at once; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitOptions:
+class WaitOptions(Struct, frozen=True):
     """What the user asked of `--when-greenest`: by when to be done, and the expected length [h]."""
 
     deadline: datetime

@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
+
+from msgspec import Struct, field
 
 from gramwatt.collectors.settings.files import text_of
 from gramwatt.collectors.settings.identity import safe_id
@@ -70,8 +71,7 @@ class ReadFailed(SourceError):
     code = "read-failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where to look for devices: root of the file system, environment, kind of system."""
 
     root: Path = Path("/")

@@ -12,9 +12,10 @@ asked again, and without an answer its energy stays unknown instead of too small
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from gramwatt.collectors.devices.board import (
     Billed,
@@ -79,8 +80,7 @@ States = Mapping[str, dict[str, Any]]
 """An earlier meter's states by device id."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeJob:
+class NodeJob(Struct, frozen=True):
     """What all devices of one job on one node have in common."""
 
     node: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from gramwatt.collectors.devices.board import Place
 from gramwatt.collectors.devices.nvml import NvmlCalls
@@ -18,8 +19,7 @@ State = Literal["ok", "limited", "missing", "off", "absent"]
 machine has none, and nothing is wrong with that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of one check: what was checked, its state, the detail, and how to fix it.
 
     `kind` says how energy from this source is known, where it gives any, and `meter` what gives
@@ -56,8 +56,7 @@ class Finding:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The machine to check: its files and environment, and its NVML."""
 
     place: Place = field(default_factory=Place)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gramwatt.collectors.settings.files import text_of
 
@@ -27,8 +28,7 @@ NO_LIMIT_B = 2**60
 """Version 1 writes no limit as the largest whole page of 63 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """CPU model, hardware threads and memory [B] of the host, and the job's part of them.
 
     `usage` is the cgroup folder that counts the processor time of those that the job may use,

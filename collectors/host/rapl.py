@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from gramwatt.collectors.host.machine import CPU, RAM
 from gramwatt.collectors.host.model import WAIT_NS, HostSource, Span
@@ -35,8 +36,7 @@ MIRROR_J = 1.0
 DIE = re.compile(r"(package-\d+)-die-\d+$")
 
 
-@dataclass(frozen=True, slots=True)
-class Domain:
+class Domain(Struct, frozen=True):
     """One counter: a package's (`cpu`) or its memory's (`ram`), and where it wraps [uJ]."""
 
     name: str
@@ -52,8 +52,7 @@ class Step(NamedTuple):
     sure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """What the powercap tree has: readable domains, and files of packages that may not be read."""
 
     domains: tuple[Domain, ...]

@@ -15,9 +15,11 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import CpuModel, RamModel
@@ -105,8 +107,7 @@ class JobProcesses(NamedTuple):
     used_before_s: Mapping[int, float]
 
 
-@dataclass(slots=True)
-class JobTime:
+class JobTime(Struct):
     """Processor time of one job's processes since its begin [s].
 
     The job's are its clients, what descends from them, and what did so when it was last looked at

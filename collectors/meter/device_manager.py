@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from gramwatt.collectors.devices.board import DevicePort, Notify, Place, ports
 from gramwatt.collectors.devices.library import Crashes
@@ -29,8 +30,7 @@ from gramwatt.collectors.settings.proc import boot_id, process_start_ns
 from gramwatt.collectors.spool.intervals import Schedule
 
 
-@dataclass(slots=True)
-class Dependencies:
+class Dependencies(Struct):
     """Everything outside a meter that it reads or starts; the defaults are this machine's."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))

@@ -8,8 +8,9 @@ next meter goes on from there: a killed meter loses and doubles nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gramwatt.collectors.serving.poll import START_TIME, Polls, Reading
 from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Way
@@ -20,8 +21,7 @@ LEAST_STEP = 1e-9
 """Relative: a sum that is printed with fewer digits than it has may seem to go back."""
 
 
-@dataclass
-class _Watched:
+class _Watched(Struct):
     """What is known of one server: the values read last, and by which counters amounts are made."""
 
     values: dict[Series, float] = field(default_factory=dict)

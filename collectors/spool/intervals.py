@@ -8,9 +8,10 @@ nodes cut at the same moments.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import MAXIMA, UNREAD_W
@@ -26,12 +27,11 @@ def moment(time_ns: int) -> datetime:
 
 
 def _state_of(item: Samples | Interval) -> dict[str, Any]:
-    # Not `dataclasses.asdict`: it takes many times as long, for every device every 10 s.
-    return {name: getattr(item, name) for name in item.__dataclass_fields__}
+    # Not `structs.asdict`: it takes many times as long, for every device every 10 s.
+    return {name: getattr(item, name) for name in item.__struct_fields__}
 
 
-@dataclass(slots=True)
-class Samples:
+class Samples(Struct):
     """Sum, number and highest of the samples of one quantity."""
 
     total: float = 0.0
@@ -85,8 +85,7 @@ class Schedule:
         return (start_ns // step_ns + 1) * step_ns
 
 
-@dataclass(slots=True)
-class Interval:
+class Interval(Struct):
     """Energy of one device over [start, end) with its profile; grows until it is cut."""
 
     start_ns: int

@@ -15,9 +15,10 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct, field
 
 from gramwatt.collectors.settings import files
 from gramwatt.collectors.settings.config import Config, plain_address
@@ -72,8 +73,7 @@ class NotThere(NotTaken):
     """A server refuses lines because it has no job of the id, or shows none to this key."""
 
 
-@dataclass(slots=True)
-class SyncResult:
+class SyncResult(Struct):
     """What one sync did, by job id; `remarks` are sentences for people, as are the problems' texts.
 
     `server` is where the one job that was asked for belongs; None for the store. Any problem means
@@ -90,8 +90,7 @@ class SyncResult:
     server: str | None = None
 
 
-@dataclass(slots=True)
-class Sent:
+class Sent(Struct):
     """The result of one folder's upload: lines accepted, and those refused with a reason.
 
     `rejected` lists the first of the refused lines, `refused` counts them all. `too_new` says that

@@ -15,10 +15,11 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gramwatt.collectors.settings import files, identity, proc
 from gramwatt.collectors.settings.config import plain_address
@@ -40,8 +41,7 @@ NEWBORN_S = 60.0
 """A folder without a line that nobody holds may belong to a meter that is just starting."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriterFile:
+class WriterFile(Struct, frozen=True):
     """One writer's files: facts from its final lines, and the state beside its open intervals."""
 
     writer: str

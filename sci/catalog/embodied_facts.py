@@ -5,10 +5,9 @@ Facts only; `sci.embodied` makes the embodied carbon TE of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import field
+from msgspec import Struct, field
 
 from gramwatt.sci.figures.csv_data import Cell, Id, Row, Source, between, column
 from gramwatt.sci.figures.document import Tier
@@ -68,8 +67,7 @@ class Study(Row, frozen=True, kw_only=True):
         return self.kg, self.low_kg, self.high_kg, self.tier
 
 
-@dataclass(frozen=True, slots=True)
-class Dies:
+class Dies(Struct, frozen=True):
     """`count` equal dies of `area_mm2` together, made at `process_nm`."""
 
     area_mm2: float

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.catalog.names import Names, key, words
@@ -108,8 +107,7 @@ class NameRule(Row, frozen=True, kw_only=True):
     source: Annotated[Id, column("Source key", SOURCE)]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedMachine:
+class NamedMachine(Struct, frozen=True):
     """What a name says of a machine: part, devices, threads, memory, that of a device or of all."""
 
     part: str

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal, TypeVar
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.csv_data import Cell, Id, Row, Sources, column
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
@@ -83,8 +84,7 @@ class Service(Row, frozen=True, kw_only=True):
         return provider in self.providers or family in self.families
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """What a name stands for: hardware and instances (ids), and a sentence for the user."""
 
     hardware: tuple[str, ...]

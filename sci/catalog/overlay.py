@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
@@ -103,8 +102,7 @@ class DeclaredPue(NamedTuple):
     year: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(Struct, frozen=True):
     """A parsed overlay: values of columns by id for rows, other figures by key."""
 
     digest: str

@@ -9,7 +9,8 @@ part of the board. A board's power is not measured by slice.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
@@ -30,8 +31,7 @@ _SHARED = re.compile(r"-shared$")
 """What labels of Kubernetes add to the name of a device that several containers take turns on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """A slice by its name, with its share of the board's processors and its memory [GiB]."""
 
     board: Hardware

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median_low, quantiles
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.names import find_matches, words
@@ -44,8 +44,7 @@ NAMED_AT_MOST = 4
 _DIGITS, _SIZE = re.compile(r"\d+"), re.compile(r"\d*g(i?b)?|\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What is known of a device beside its name: memory [GiB], power limit [W], class.
 
     `includes_host` says whether what was read is the power of a whole computer or module.
@@ -60,8 +59,7 @@ class Seen:
 NOTHING_SEEN = Seen()
 
 
-@dataclass(frozen=True, slots=True)
-class Forms:
+class Forms(Struct, frozen=True):
     """The parts that a name may mean, the commonest first; of a family in the catalog's order."""
 
     name: str

@@ -13,10 +13,12 @@ embodied_model.csv.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from operator import add
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
 from gramwatt.sci.catalog.embodied_facts import Dies, Study
@@ -35,8 +37,7 @@ SOCKETS = "host:sockets"
 """The id of the number of sockets of an unknown CPU, as an input."""
 
 
-@dataclass(frozen=True, slots=True)
-class Embodied:
+class Embodied(Struct, frozen=True):
     """TE of a device or host [gCO2e] without the use phase; `stages` says what it covers.
 
     `includes_host` is true for the few published figures that already include the host's share:
@@ -65,8 +66,7 @@ def accelerator_te(part: Hardware) -> Embodied | None:
     return _published_te(part.study) if part.study else _modelled_te(part)
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
+class Board(Struct, frozen=True):
     """Inputs of the model for one board: dies, power [W] and memory [GB]."""
 
     dies: tuple[Dies, ...]
@@ -180,8 +180,7 @@ def _memory_key(memory_type: str) -> str:
     return "f_mem_lpddr"
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """What is seen of a host: threads and memory [GiB], None where not known."""
 
     threads: float | None = None

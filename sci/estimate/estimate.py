@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
@@ -108,8 +107,7 @@ class LeftOutDoc(Struct):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Estimates:
+class Estimates(Struct, frozen=True):
     """An estimate of each device that is named, the least carbon first, and what has none."""
 
     request: EstimateRequest

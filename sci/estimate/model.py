@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.embodied.forms import part_te
@@ -84,8 +85,7 @@ def training_device_hours(
     return h_from_s(operations / (peak_flop_per_s * utilisation))
 
 
-@dataclass(slots=True)
-class Assumptions:
+class Assumptions(Struct):
     """The terms of one estimate and their inputs; figures are None where not known."""
 
     request: EstimateRequest

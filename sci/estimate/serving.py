@@ -10,7 +10,8 @@ vendors tune for MLPerf makes 1.8 times as many tokens (tests/data/serving_rates
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.figures.quantity import Quantity, of_sources
@@ -52,8 +53,7 @@ CACHE_BYTES_PER_LAYER_WIDTH = 4.0
 """Keys and values of two bytes each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A language model: all parameters, those that one token passes, and bytes of a weight."""
 
     parameters: float

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import g_from_kg
@@ -37,8 +38,7 @@ SMALL_KWH = 1e-6
 """Energy below it is in µWh; the mWh between is not what people compare [kWh]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A figure as text, all three numbers in one unit; `low` and `high` are "" when exact."""
 
     value: str

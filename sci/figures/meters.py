@@ -8,9 +8,10 @@ vendors' too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.host_model import (
     CPU_MODEL,
@@ -25,8 +26,7 @@ from gramwatt.sci.figures.host_model import (
 from gramwatt.sci.figures.quantity import Effect, Kind, Quantity, total
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """A relative spread and the evidence it rests on."""
 
     fraction: float

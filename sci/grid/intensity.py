@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from operator import mul, sub
 from typing import Literal, NamedTuple, Protocol, overload
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gramwatt.sci.figures.document import Quality
@@ -30,8 +30,7 @@ Basis = Literal["lifecycle", "direct"]
 """Lifecycle: with fuel chains and construction of plants; direct: from the stack only."""
 
 
-@dataclass(frozen=True, slots=True)
-class IntensityPoint:
+class IntensityPoint(Struct, frozen=True):
     """Intensity [gCO2e/kWh] of a zone over [start, end), with its signal, basis and quality.
 
     `series` is a name for how it was made, by whom and of what: all editions of it have one.
@@ -55,8 +54,7 @@ class IntensityLookup(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Provenance:
+class Provenance(Struct, frozen=True, eq=False):
     """What some points have in common: zone, quality, series, and a figure of which theirs are
     multiples.
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Annotated
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.csv_data import Cell, Row, Source, between, column, rows
 from gramwatt.sci.figures.units import S_PER_HOUR
@@ -104,8 +105,7 @@ class ShiftRow(Row, frozen=True, kw_only=True):
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """What is usual in a zone: by hour of the day (UTC) and month, and the ranges around it."""
 
     usual: Sequence[Sequence[float]]

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.quantity import Effect, Kind, Quantity, weakest
 from gramwatt.sci.grid.zones import annual_of
@@ -30,8 +31,7 @@ Amounts = tuple[float, float, float, float]
 NOTHING: Amounts = (0.0, 0.0, 0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkMonth:
+class WorkMonth(Struct, frozen=True):
     """A kind of work in a month, or in its first days: amounts, effects of inputs and methods."""
 
     amounts: Amounts

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -177,8 +176,7 @@ def _factor(row: ConversionDoc) -> tuple[str, str, float]:
     return row.unit, row.to, row.factor
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One job, or several runs together, with R, C per R and its terms per unit of work."""
 
     job_id: str

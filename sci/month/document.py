@@ -8,11 +8,10 @@ the month before, each as uncertain as its month.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from gramwatt.sci.figures.document import QualityDoc
@@ -56,8 +55,7 @@ class TrendSums(Struct):
     intensity_methods: list[list[str]]
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """What a month's document says that its sums do not: a store and its settings know it.
 
     `days` are the whole days of a month in progress, `open_months` may still change. `suggested`
@@ -67,14 +65,14 @@ class Beside:
     complete: bool = False
     days: int | None = None
     open_months: Collection[str] = ()
-    running: PendingDoc = NOBODY
-    unscored: PendingDoc = NOBODY
+    running: PendingDoc = field(default_factory=lambda: NOBODY)
+    unscored: PendingDoc = field(default_factory=lambda: NOBODY)
     rescoring: int = 0
     excluded: Sequence[ExcludedDoc] = ()
     deletions: Sequence[DeletedRow] = ()
     budgets: Sequence[BudgetUse] = ()
     market_factors: Mapping[str, MarketFactor] = field(default_factory=dict)
-    statement: StatementDoc = StatementDoc(None, None, None)
+    statement: StatementDoc = field(default_factory=lambda: StatementDoc(None, None, None))
     revised: RevisedDoc | None = None
     advice: MonthAdvice | None = None
     suggested: Sequence[AdviceRow] = ()
@@ -92,7 +90,7 @@ def month_document(
     sums: MonthSums,
     before: MonthSums | None = None,
     trend: Mapping[str, MonthSums | TrendSums] | None = None,
-    beside: Beside = Beside(),  # it is frozen
+    beside: Beside = Beside(),  # noqa: B008  # it is frozen
 ) -> MonthDoc:
     """Return the document of a month without a revision.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -51,8 +50,7 @@ Method = tuple[str, str]
 """Signal and basis of the intensity that a run is scored with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summing:
+class Summing(Struct, frozen=True):
     """How runs are added, and the method that each is scored by."""
 
     terms: Callable[[Sequence[RunHead]], TermsDoc]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.document import DayDoc, JobDoc, JobHead, Term
 from gramwatt.sci.figures.meters import energy
@@ -37,8 +38,7 @@ ALIKE = 0.05
 """Relative difference up to which the range of a day counts as that of its job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A job that runs or has no score, and its energy so far in the month [J] by kind."""
 
     job_id: str
@@ -64,8 +64,7 @@ def previous_month(month: str) -> str:
     return f"{year - 1:04d}-12" if number == 1 else f"{year:04d}-{number - 1:02d}"
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(Struct, frozen=True, dict=True):
     """E [kWh], O and M [gCO2e] over days, of the figures that are known; None where none is."""
 
     energy_kwh: Quantity | None
@@ -79,8 +78,7 @@ class Terms:
         return operational + embodied if operational and embodied else None
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True, dict=True):
     """A job over some of its days."""
 
     job: JobDoc

@@ -10,11 +10,11 @@ usual shape alone. `python -m benchmarks.planning` shows how far both lie off on
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from gramwatt.sci.planning.hours import DAY_H, WEEK_H, Floats, Hours, Positions
 
@@ -40,8 +40,7 @@ _FOLDS = 5
 Method = Literal["forecast", "history-profile"]
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """Intensity [gCO2e/kWh] of the hours from `first`, with ranges that hold eight in ten."""
 
     first: int

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
@@ -18,8 +18,7 @@ DAY_H = 24
 WEEK_H = 7 * DAY_H
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hours:
+class Hours(Struct, frozen=True, eq=False):
     """Mean intensity [gCO2e/kWh] of consecutive hours from `first`, counted since 1970 in UTC.
 
     An hour without data is NaN.

@@ -9,11 +9,11 @@ Without either the usual day of the zone counts, which the catalog has of some z
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
@@ -55,8 +55,7 @@ class Segment(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """Expected intensity of a zone, and the range of each step."""
 
     zone: str
@@ -95,8 +94,7 @@ class Outlook:
         return Quantity(value, *ends, UNIT, "estimated", self.source(start, end))
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneData:
+class ZoneData(Struct, frozen=True):
     """What is known of a zone at some moment: its annual value, what its hours are expected to be,
     None where neither a forecast nor a history says so, and its usual day.
     """

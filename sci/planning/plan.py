@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.notices import Notice
@@ -114,8 +114,7 @@ class PlanDoc(Struct):
     notices: list[Notice]
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Struct, frozen=True):
     """A request in hours since 1970."""
 
     profile: Profile
@@ -154,8 +153,7 @@ class _Job:
         return [(start, start + self.profile.hours)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """A zone and hours for the job, against starting at once where it would have run."""
 
     zone: str

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import accumulate
 from statistics import NormalDist
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.csv_data import rows
 from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, Quantity
@@ -46,8 +47,7 @@ ODDS = (
 """Words for a probability, from the least that they are said of."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsualDay:
+class UsualDay(Struct, frozen=True):
     """The usual day of a zone: `shape` by month and hour (UTC), as multiples of the day's mean.
 
     `low` and `high` are the ends, as logarithms, of the ratio of two spans over the usual one.

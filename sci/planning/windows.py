@@ -6,10 +6,10 @@ proportion to power, so a job's power profile is given relative to its mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
+from msgspec import Struct
 
 from gramwatt.sci.planning.hours import Floats
 
@@ -21,8 +21,7 @@ Slots = list[tuple[float, float]]
 """Start and end [h] of each, in order of time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """Intensity [gCO2e/kWh] of steps with the edges `edges` [h], one more than there are steps."""
 
     edges: Floats
@@ -45,8 +44,7 @@ class Grid:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """A job's power over its length: steps of `edges` [h] from 0, relative to the mean power."""
 
     edges: Floats
@@ -58,8 +56,7 @@ class Profile:
         return float(self.edges[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class Overhead:
+class Overhead(Struct, frozen=True):
     """What waiting and interruptions cost.
 
     `idle` is the power while the job waits, relative to its mean power; `restart_h` the energy of a

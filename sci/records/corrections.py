@@ -5,11 +5,12 @@ stands in place of an earlier one, and the records themselves stay as they were 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.figures.document import CorrectionDoc
 from gramwatt.sci.records.merge import MergedJob
@@ -23,8 +24,7 @@ EXCLUDED = "excluded"
 """The field whose value is the reason why a job is left out of months; None includes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(Struct, frozen=True):
     """One field declared afterwards; None makes it undeclared. `old` is what stood before."""
 
     field: str

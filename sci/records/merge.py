@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from math import fsum
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.notices import CODES, Notice
@@ -56,8 +57,7 @@ DeviceKey = tuple[str, str]
 """Node and id of a device as in its record; no two devices of a job have the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergedDevice:
+class MergedDevice(Struct, frozen=True):
     """One device, its non-overlapping intervals in time order, and the nodes that report it."""
 
     record: DeviceRecord
@@ -76,8 +76,7 @@ class MergedDevice:
         return device_id if is_unique(device_id) else f"{self.record.node} {device_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlace:
+class NodePlace(Struct, frozen=True):
     """Where one node stands as its writers declare it; None where they do not.
 
     `others` are the (zone, region) pairs that other writers of the same role declare instead.
@@ -90,8 +89,7 @@ class NodePlace:
     others: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class MergedJob:
+class MergedJob(Struct, frozen=True, dict=True):
     """All that the records say of a job, each fact once.
 
     The `since` of each of `counts` is when its writer last counted the unit before, or began.

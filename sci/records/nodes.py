@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.records.records import EndRecord, JobRecord
@@ -26,8 +27,7 @@ NAMED_AT_MOST = 8
 """Nodes that a notice names; the rest it counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One node of a job: its reserved times in order, and how its last run ended.
 
     `end` and `ended_at` are None while it runs; `earlier` has the bad ends of runs before the last.
@@ -40,8 +40,7 @@ class Node:
     earlier: tuple[EndRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
+class _Writer(Struct, frozen=True):
     """A writer that answers for itself: the earliest start of those it resumes, and its end."""
 
     record: JobRecord
@@ -66,8 +65,7 @@ class _Writer:
         return replace(self, end=msgspec.structs.replace(self.end, ended_at=ended_at))
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedTime:
+class ReportedTime(Struct, frozen=True):
     """The time of the job on a node as its lines state it; `end` is None where nobody saw it.
 
     `reversed_ends` are the ends before their writer's start, and how long before [s].

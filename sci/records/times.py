@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.formatting import all_digits, duration
 from gramwatt.sci.figures.notices import Notice
@@ -20,8 +21,7 @@ TOLERANCE = timedelta(minutes=5)
 """How far readings may lie outside their node's time, and count: the longest ordinary interval."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """By node: first start and last end of its readings, and times of its first and last count."""
 
     read: dict[str, Span]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.document import EmbodiedTermDoc
 from gramwatt.sci.figures.notices import CODES, Notice
@@ -27,8 +28,7 @@ BEYOND_LIFE = 1.5
 high end of EL's range. A clock that was set wrong makes such a job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """Embodied carbon of one device or host charged to the job; `reserved_s` is TiR [s].
 
     TiR is the length of `times`, which leave out what counts in other jobs.
@@ -57,8 +57,7 @@ class Share:
         )
 
 
-@dataclass(frozen=True)
-class EmbodiedShares:
+class EmbodiedShares(Struct, frozen=True, dict=True):
     """All shares of a job, with the notices on its hardware and on them."""
 
     shares: tuple[Share, ...]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import fsum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.figures.csv_data import OVERLAY
 from gramwatt.sci.figures.document import InputDoc, QualityDoc
@@ -58,8 +60,7 @@ GAP_SHARE, GAP_S = 0.1, 60.0
 """Time without readings that a score names: more than this share of what was reserved, and [s]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """One input figure of a score, as `InputDoc` has it; `ids` are those that move it."""
 
     symbol: str
@@ -84,16 +85,14 @@ class Input:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Conformance:
+class Conformance(Struct, frozen=True):
     """Whether a score may be called an SCI, and its faults and deviations."""
 
     status: str
     deviations: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(Struct, frozen=True):
     """What is to be said of a score: its data quality, status, inputs with sources, and notices."""
 
     quality: QualityDoc

@@ -15,10 +15,11 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.figures.document import ConversionDoc, SciDoc
 from gramwatt.sci.figures.notices import Notice
@@ -38,8 +39,7 @@ EXAMPLE = '"500 token; mean of our own corpus; 2026-05-01"'
 _DATE = re.compile(r"(19|20|21)\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 
 
-@dataclass(frozen=True)
-class ScoredJob:
+class ScoredJob(Struct, frozen=True, dict=True):
     """A job with its energy joined with intensity, its embodied shares, and C per R.
 
     The counts of `job` are in the units to report, by the `conversions` that were used. The terms

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog, Cpu, Hardware, Instance
 from gramwatt.sci.catalog.slices import split_name, vgpu_fraction
@@ -40,8 +42,7 @@ LAUNCHED = {"torchrun_run_id", "torchrun_restart", "world_size", "local_rank"}
 """What `torchrun` leaves in a job's `scheduler`: it starts jobs on any machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreContext:
+class ScoreContext(Struct, frozen=True):
     """What a score needs beside the journal: catalog, intensity and the revision's number.
 
     `lifetime` is the declared EL of all hardware [years], None for the catalog's. `signal` and
@@ -74,8 +75,7 @@ def annual_context(
     return ScoreContext(catalog, AnnualIntensity(catalog), lifetime, revision)
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(Struct, frozen=True):
     """An accelerator or a host of the job: TE of the whole of it, and the part that was reserved.
 
     `reserved` is RR, `total` ToR, in the unit that is shared; `life` is EL [years]. It was reserved
@@ -104,8 +104,7 @@ class Component:
         return self.reserved / self.total
 
 
-@dataclass(frozen=True, slots=True)
-class IdentifiedJob:
+class IdentifiedJob(Struct, frozen=True):
     """A merged job with its hardware and its place.
 
     `ids` has the catalog id of every device whose name the catalog knows. `life` is the EL [years]
@@ -151,8 +150,7 @@ def identify(job: MergedJob, context: ScoreContext) -> IdentifiedJob:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Device:
+class _Device(Struct, frozen=True):
     """A device: a processor with its catalog row or the choices of its name, or an accelerator
     with the parts that its name may mean, and TE of them together.
     """

@@ -8,11 +8,11 @@ catalog and is read from there again; only values over time are taken from the i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from msgspec import MsgspecError, convert, to_builtins
+from msgspec import MsgspecError, Struct, convert, field, to_builtins
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.figures.document import JobDoc
@@ -35,8 +35,7 @@ class InputsError(GramwattError, ValueError):
     code = "bad-inputs"
 
 
-@dataclass(frozen=True, slots=True)
-class IntensityQuery:
+class IntensityQuery(Struct, frozen=True):
     """Points of intensity that the engine asked for: of a zone (None: the world) over a span."""
 
     zone: str | None
@@ -53,8 +52,7 @@ class IntensityQuery:
         return replace(self, points=tuple(points))
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreInputs:
+class ScoreInputs(Struct, frozen=True):
     """The inputs of one revision of a job's score; `records` as journaled, not yet corrected.
 
     `lifetime_years` is the configured EL [years], None for the catalog's, `zone` the time zone
@@ -128,8 +126,7 @@ class ScoreInputs:
             raise InputsError(f"not the inputs of a score: {what}") from None
 
 
-@dataclass(slots=True)
-class Recorder:
+class Recorder(Struct):
     """A lookup that keeps what it was asked for and what it answered."""
 
     lookup: IntensityLookup

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Region
 from gramwatt.sci.figures.errors import LookupFailed
@@ -50,8 +52,7 @@ SERVER_PROCESSOR = re.compile(
 """Families of processors that stand in servers; Xeon W and E-2000 stand in workstations too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a job ran, as far as it is known: zone, region and PUE."""
 
     zone: str | None

@@ -10,12 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property
 from itertools import pairwise
 from math import fsum, isfinite
 from operator import add, mul
+
+from msgspec import Struct
 
 from gramwatt.sci.figures.days import DAY, day_of, midnight
 from gramwatt.sci.figures.meters import Sensor, energy, unread
@@ -42,8 +43,7 @@ _Emitted = tuple[Provenance, float, float]
 """Energy [J] with intensity of one provenance, and the sum of energy x intensity [J g/kWh]."""
 
 
-@dataclass(frozen=True)
-class DeviceEnergy:
+class DeviceEnergy(Struct, frozen=True, dict=True):
     """Energy [J] of one device, read by `meter`: by kind, and by point of its site's track.
 
     `unread` is what of it is of time in which the device was not read.
@@ -66,8 +66,7 @@ class DeviceEnergy:
         return reading(self.by_kind[kind], kind, self.meter, self.sensor, self.unread)
 
 
-@dataclass(frozen=True)
-class JobEnergy:
+class JobEnergy(Struct, frozen=True, dict=True):
     """Energy of a job joined with intensity.
 
     A *site* is a zone and a PUE. The tracks of all sites have the same edges, those of the cells;

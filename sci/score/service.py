@@ -12,10 +12,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, tzinfo
 from itertools import accumulate
 from operator import add
+
+from msgspec import Struct, field
 
 from gramwatt.sci.figures.days import by_day, day_of
 from gramwatt.sci.figures.document import ServiceDoc, ServicePartDoc, ServiceRowDoc
@@ -55,8 +56,7 @@ Share = tuple[float, float, float]
 Counts = dict[tuple[str, str | None], float]
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     """What is known of a stretch of time: energy by part [J], and what was counted by unit."""
 
     energy_j: float = 0.0
@@ -77,8 +77,7 @@ class _Sums:
             self.counts[key] += amount
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     """Time between two readings of the counters, within one hour and day; its energy [J]."""
 
     start: datetime

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gramwatt.sci.estimate.ranking import Log
 from gramwatt.sci.figures.quantity import Kind, Quantity
@@ -51,8 +52,7 @@ EFFORTS: Mapping[Action, EffortDoc] = {
 follows from how that is had."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One change; see `AnswerDoc`. `odds` overrides what follows of the carbon ratio."""
 
     action: Action

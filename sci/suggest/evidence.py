@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from statistics import fmean, stdev
@@ -138,8 +137,7 @@ class OwnRow(Struct):
     power_w: float
 
 
-@dataclass(frozen=True, slots=True)
-class PresentRun:
+class PresentRun(Struct, frozen=True):
     """What a request says of the present run: part, class, and rates [unit/s] of one device."""
 
     hardware: str

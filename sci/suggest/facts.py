@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.instances import SLICED, Instance
@@ -70,8 +70,7 @@ PORTING: Mapping[str, str] = {
 """What moving to a part with that software takes; the first that it has counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """Memory needed [GiB]: of all devices together where weights can be split, else of each."""
 
     total_gib: float | None

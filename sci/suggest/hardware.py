@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import find_part, slices_of
@@ -94,8 +96,7 @@ DESKS = ("consumer", "workstation")
 """Intended uses of cards for a desk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """Time and energy of as many devices alone, and what they rest on."""
 
     time: Log
@@ -105,8 +106,7 @@ class Compared:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """Rows of hardware, what cannot do the work, and how many rows more are worse than now."""
 
     rows: list[Change]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.slices import fitting_slice
 from gramwatt.sci.estimate.ranking import Log

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
-from msgspec import field, structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.slices import Slice, find_part, slice_of, split_name
@@ -94,8 +94,7 @@ REFUSALS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device, or a slice of one: `part` has its own figures, `board` those of the whole."""
 
     part: Hardware
@@ -153,16 +152,14 @@ def _te_g(catalog: Catalog, part: Hardware) -> Quantity:
     return alone.te_g + host.te_g if host and not alone.includes_host else alone.te_g
 
 
-@dataclass(frozen=True, slots=True)
-class Classified:
+class Classified(Struct, frozen=True):
     """The class of work, None where unknown, and how it is known."""
 
     name: WorkloadClass | None
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """What sets the speed, and how that is known; `declared` says that the request names it."""
 
     name: PaceName
@@ -175,8 +172,7 @@ class Pace:
         return self.name != "throughput"
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
+class Emitted(Struct, frozen=True):
     """What the present run emits [gCO2e], as its score or its estimate says."""
 
     operational_g: Quantity
@@ -194,8 +190,7 @@ class Emitted:
         return Emitted(*(figure for figure in terms if figure))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True, dict=True):
     """One job, its device and its place; None where not known.
 
     `hours` is wall time [h], `need` the memory that it takes, `offered` the parts that its provider

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from msgspec.structs import replace as replace_field
+from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.document import JobDoc
@@ -143,7 +143,7 @@ def by_todays_versions(service: Service, key: int, stored: JobDoc) -> JobDoc:
     if rescored is None:
         return stored
     versions: Any = {name: getattr(rescored.method, name) for name in VERSIONS}
-    alike = replace_field(stored, method=replace_field(stored.method, **versions))
+    alike = replace(stored, method=replace(stored.method, **versions))
     return rescored if alike == rescored else stored
 
 
@@ -287,8 +287,8 @@ def _stored_alike(session: Session, job: Job, document: JobDoc) -> JobDoc | None
         "engine_version": stored.engine_version,
         "catalog_version": stored.catalog_version,
     }
-    method = replace_field(document.method, **versions)
-    alike = replace_field(document, revision=stored.revision, method=method)
+    method = replace(document.method, **versions)
+    alike = replace(document, revision=stored.revision, method=method)
     return alike if (stored.doc, stored.series) == split_job(alike) else None
 
 

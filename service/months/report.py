@@ -6,10 +6,10 @@ The reports of ended months are kept as revisions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.days import day_of

@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gramwatt.collectors.cli import run
 from gramwatt.collectors.devices.board import Place

@@ -2,11 +2,11 @@
 
 import gc
 import math
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.formatting import plain

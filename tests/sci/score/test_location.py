@@ -1,8 +1,8 @@
 """Where a job ran: nodes that disagree, an own supply, the signal asked for, unreal meters."""
 
-import dataclasses
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,7 +99,7 @@ def test_zones_of_different_resolution_are_joined_each_at_its_own():
             edges = [start + n * timedelta(seconds=20) for n in range(-1, 5)]
             values = (900, 10, 20, 60, 900)
             return [
-                dataclasses.replace(
+                msgspec.structs.replace(
                     mean,
                     start=left,
                     end=right,
