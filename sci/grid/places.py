@@ -63,6 +63,7 @@ class PlaceNames:
         """Index (name, zone) pairs of areas, and the rows of the data file."""
         self._areas: dict[str, dict[str, None]] = {}
         self._cities: dict[str, dict[str, None]] = {}
+        self._all = (self._areas, self._cities)
         for name, zone in areas:
             if plain(name) not in TOO_GENERAL:
                 self._areas.setdefault(plain(name), {})[zone] = None
@@ -89,8 +90,9 @@ class PlaceNames:
 
         The last part of a zone's key is a name of it there: "SE3" in SE.
         """
-        part, keys = plain(name), tuple(outer)
-        for names in (self._areas, self._cities):
+        keys = tuple(outer)
+        spelled = dict.fromkeys((plain(name), _KIND_OF_AREA.sub("", plain(name))))
+        for part, names in ((part, names) for part in spelled for names in self._all):
             names_there = names.get(part, {})
             inner = [zone for zone in names_there if any(_lies_in(zone, key) for key in keys)]
             if inner:
