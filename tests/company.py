@@ -29,7 +29,7 @@ PROJECTS = ("vision", "language", "search")
 HOURLY_FROM = datetime(2026, 3, 12, 5, tzinfo=UTC)
 """From when on the intensity of Germany is known by the hour."""
 HOURLY_TO = datetime(2026, 5, 3, tzinfo=UTC)
-COUNTRIES = {"DE": "DEU", "FR": "FRA", "SE": "SWE"}
+ZONES = ("DE", "FR", "SE")
 REGION, REGION_PUE = "aws:eu-central-1", ("aws", "eu-central-1")
 
 
@@ -46,8 +46,9 @@ def _only(name: str, **wanted: str) -> dict[str, str]:
 
 @cache
 def annual(zone: str) -> float:
-    """The catalog's annual intensity of a country [gCO2e/kWh]."""
-    return float(_only("countries.csv", alpha3=COUNTRIES[zone])["g_per_kwh"])
+    """The catalog's newest annual intensity of a zone [gCO2e/kWh]."""
+    years = [row for row in rows("odbl/zones.csv") if row["zone"] == zone]
+    return float(max(years, key=lambda row: row["year"])["g_per_kwh"])
 
 
 @cache
