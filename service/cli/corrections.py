@@ -30,16 +30,16 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         if not field or not equals:
             stop(2, f"--set {text!r}: write FIELD=VALUE, such as {EXAMPLE}")
         into: dict[str, Any]
-        found: Any
+        parsed: Any
         if field.startswith(TAG):
-            field, into, found = field.removeprefix(TAG), tags, value.strip() or None
+            field, into, parsed = field.removeprefix(TAG), tags, value.strip() or None
         elif field.startswith(COUNT):
-            field, into, found = field.removeprefix(COUNT), counts, _amount(field, value.strip())
+            field, into, parsed = field.removeprefix(COUNT), counts, _amount(field, value.strip())
         else:
-            into, found = changes, _value(field, value.strip())
+            into, parsed = changes, _value(field, value.strip())
         if field in into:
             stop(2, f"--set {field} is given more than once")
-        into[field] = found
+        into[field] = parsed
     if tags:
         changes["tags"] = changes.get("tags", {}) | tags
     if counts:

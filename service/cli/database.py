@@ -69,9 +69,9 @@ def _preview(service: Service, as_json: bool) -> None:
         show(f"{row.job_id}  {row.project}  {_change(row)}")
     if len(changed) > PREVIEWED:
         show(f"and {len(changed) - PREVIEWED} more; --json has all")
-    known = [change for row in changed if (change := _change_g(row)) is not None]
+    changes = [change for row in changed if (change := _change_g(row)) is not None]
     what = f"{len(changed)} of {len(rows)} scores would change"
-    show(f"{what}, by {sum(known):+.6g} g in all" if known else what)
+    show(f"{what}, by {sum(changes):+.6g} g in all" if changes else what)
 
 
 def _change_g(row: ScorePreview) -> float | None:
@@ -148,13 +148,13 @@ def restore(
             )
         try:
             with busy("restoring"):
-                kept = transfer.restore(service.store, file, old, replace=replace)
+                former = transfer.restore(service.store, file, old, replace=replace)
         except OSError as error:
             stop(1, f"cannot write: {why(error)}")
         finally:
             leader.resign()
         _record(service, "restored", file)
-    show(f"restored {file}" + (f"; what it replaced is in {old}" if kept else ""))
+    show(f"restored {file}" + (f"; what it replaced is in {old}" if former else ""))
 
 
 def _record(service: Service, action: str, subject: Path | str) -> None:

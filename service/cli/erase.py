@@ -25,8 +25,8 @@ def erase_project(
     with admin_service(database_url) as service:
         if not yes:
             confirm(f"Delete project {name} with all its jobs for good?", KEPT)
-        found = erasure.erase_project(service, name, by=author())
-    show(f"deleted {name}: {found.jobs_deleted} jobs")
+        erased = erasure.erase_project(service, name, by=author())
+    show(f"deleted {name}: {erased.jobs_deleted} jobs")
 
 
 def erase_person(
@@ -47,5 +47,5 @@ def erase_person(
     with admin_service(database_url) as service:
         if not yes:
             confirm(f"Erase {name}{' and delete their jobs' if jobs else ''} for good?", KEPT)
-        found = erasure.erase_person(service, name, by=author(), jobs=jobs)
-    show(f"{found.alias} stands for the name; {found.jobs_deleted} jobs deleted")
+        erased = erasure.erase_person(service, name, by=author(), jobs=jobs)
+    show(f"{erased.alias} stands for the name; {erased.jobs_deleted} jobs deleted")

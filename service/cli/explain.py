@@ -166,13 +166,13 @@ def _inputs(document: JobDoc, field: str) -> list[SourceDoc]:
 
 def _device(document: JobDoc, field: str) -> DeviceDoc:
     """Return the device of a field; "NODE/ID" names one of several nodes' with the same id."""
-    asked = field.removeprefix(PREFIX).rpartition(".")[0]
+    name = field.removeprefix(PREFIX).rpartition(".")[0]
     names = {_name(document, row.node, row.device_id): row for row in document.devices}
     full = {f"{row.node}/{row.device_id}": row for row in document.devices}
-    row = {**full, **names}.get(asked)
+    row = {**full, **names}.get(name)
     if row is None:
         ids = ", ".join(names)
-        raise UnknownFieldError(f"the job has no device {asked!r}; it has {ids or 'none'}")
+        raise UnknownFieldError(f"the job has no device {name!r}; it has {ids or 'none'}")
     return row
 
 

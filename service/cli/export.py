@@ -33,14 +33,14 @@ def export_journals(
 
     with open_service(database_url) as service:
         try:
-            found = export(service, folder, user)
+            exported = export(service, folder, user)
         except OSError as error:
             stop(1, f"cannot write to {folder}: {why(error)}")
-        done = f"{len(found.written)} journals{f' of {user}' if user else ''}, to {folder}"
+        done = f"{len(exported.written)} journals{f' of {user}' if user else ''}, to {folder}"
         audit.log(service.for_caller(Caller(author())), "exported", done)
-    for name in found.left_out:
+    for name in exported.left_out:
         show(f"gramwatt: {name} is left out: its intervals were deleted", err=True)
-    number = len(found.written)
+    number = len(exported.written)
     show(f"{number} job{'' if number == 1 else 's'} written to {folder}")
 
 

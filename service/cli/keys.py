@@ -60,11 +60,11 @@ def key_create(
         stop(2, f"--scope: {scope!r} is not one of {', '.join(SCOPES)}")
     span = _span(expires)
     with admin_service(database_url) as service:
-        made = create_key(service, name, scope, project or (), expires=span)
-    only = f" of {', '.join(made.projects)}" if made.projects else ""
-    until = f" until {made.expires_at[:16]}Z" if made.expires_at else ""
+        key = create_key(service, name, scope, project or (), expires=span)
+    only = f" of {', '.join(key.projects)}" if key.projects else ""
+    until = f" until {key.expires_at[:16]}Z" if key.expires_at else ""
     show(f"key {name} ({scope}{only}{until}); it is not shown again:", err=True)
-    print(made.key)
+    print(key.key)
 
 
 def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
@@ -72,13 +72,13 @@ def key_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
     from gramwatt.service.access.keys import list_keys
 
     with admin_service(database_url) as service:
-        found = list_keys(service)
+        keys = list_keys(service)
     if as_json:
-        print_json(found)
+        print_json(keys)
         return
-    if not found.keys:
+    if not keys.keys:
         show("no key; make one: gramwatt admin key create NAME --scope ingest")
-    for row in found.keys:
+    for row in keys.keys:
         ends = "expired" if row.expired else f"until {(row.expires_at or 'revoked')[:10]}"
         used = f"last used {row.last_used_at[:16]}Z" if row.last_used_at else "never used"
         projects = ", ".join(row.projects) or "all projects"
@@ -102,10 +102,10 @@ def key_rotate(
     left = _span(overlap, "--overlap", least=0) or timedelta()
     span = _span(expires)
     with admin_service(database_url) as service:
-        made = rotate_key(service, name, left, expires=span)
+        key = rotate_key(service, name, left, expires=span)
     text = f"key {name}; the one before works for {overlap} more; this is not shown again:"
     show(text, err=True)
-    print(made.key)
+    print(key.key)
 
 
 def key_revoke(
@@ -141,15 +141,15 @@ def log(
     from gramwatt.service.access.audit import audit_page
 
     with admin_service(database_url) as service:
-        found = audit_page(service, limit, None)
+        page = audit_page(service, limit, None)
         if follow or after is not None:
             with suppress(KeyboardInterrupt):
-                _follow(service, found.entries if after is None else [], after or 0, as_json)
+                _follow(service, page.entries if after is None else [], after or 0, as_json)
             return
     if as_json:
-        print_json(found)
+        print_json(page)
         return
-    for row in found.entries:
+    for row in page.entries:
         show(_entry(row))
 
 
@@ -178,13 +178,13 @@ def session_list(as_json: AsJson = False, database_url: DatabaseUrl = None) -> N
     from gramwatt.service.access.sessions import list_sessions
 
     with admin_service(database_url) as service:
-        found = list_sessions(service)
+        sessions = list_sessions(service)
     if as_json:
-        print_json(found)
+        print_json(sessions)
         return
-    if not found.sessions:
+    if not sessions.sessions:
         show("nobody is signed in")
-    for row in found.sessions:
+    for row in sessions.sessions:
         projects = ", ".join(row.projects) or "all projects"
         times = f"since {row.started_at[:16]}Z until {row.expires_at[:16]}Z"
         who = f"{row.id}  {row.person}  {row.scope}  {projects}"
@@ -207,10 +207,10 @@ def session_end(
         stop(2, "give the id of a session, or --person NAME; see: gramwatt admin session list")
     with admin_service(database_url) as service:
         if person is not None:
-            found = end_sessions_of(service, person)
+            ended = end_sessions_of(service, person)
         else:
-            found = end_session(service, session or "")
-    show(f"ended {found.ended} session{'s' if found.ended > 1 else ''}")
+            ended = end_session(service, session or "")
+    show(f"ended {ended.ended} session{'s' if ended.ended > 1 else ''}")
 
 
 @contextmanager
@@ -227,7 +227,7 @@ def admin_service(database_url: str | None) -> Iterator[Service]:
 def _span(text: str | None, option: str = "--expires", least: int = 1) -> timedelta | None:
     if text is None:
         return None
-    found = _SPAN.fullmatch(text)
-    if found is None or int(found[1]) < least:
+    match = _SPAN.fullmatch(text)
+    if match is None or int(match[1]) < least:
         stop(2, f"{option} {text!r}: write a number and h, d, w or y, such as 90d")
-    return timedelta(hours=int(found[1]) * _HOURS[found[2]])
+    return timedelta(hours=int(match[1]) * _HOURS[match[2]])

@@ -144,10 +144,10 @@ def report_comparison(
     with current_service() as service:
         source = StoreJobs(service)
         sides = runs_of(source, before), runs_of(source, after)
-        found, date = source.dated_comparison(*sides, query.unit)
+        result, date = source.dated_comparison(*sides, query.unit)
     mark = from_environment().reports.decimal_mark
     for form in chosen:
-        content = rendering.render_comparison(found, form, date, mark)
+        content = rendering.render_comparison(result, form, date, mark)
         _write(output, f"comparison.{form}", content)
 
 
@@ -180,8 +180,8 @@ def report_month(
             text = month_text(service, month, query.project, revision=query.revision)
         document = read_month(text)
         mark = service.config.reports.decimal_mark
-        kept = document.project, document.revision
-        jobs = job_table(service, month, *kept).jobs if {"xlsx", "zip"} & {*chosen} else []
+        frozen = document.project, document.revision
+        jobs = job_table(service, month, *frozen).jobs if {"xlsx", "zip"} & {*chosen} else []
     for sentence in incomplete(document):
         show(f"gramwatt: {month} is not complete. {sentence}", err=True)
     stem = f"{month}-{file_name(query.project)}" if query.project else month

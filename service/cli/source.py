@@ -142,8 +142,8 @@ class ServerJobs:
 
     def page(self, query: JobList) -> tuple[JobsAnswer, dict[str, str]]:
         """Return a page of jobs, and their ids as short as they differ on it."""
-        asked = {name: value for name, value in to_builtins(query).items() if value}
-        page = convert(self.client.get("/v1/jobs", **asked), JobsAnswer)
+        parameters = {name: value for name, value in to_builtins(query).items() if value}
+        page = convert(self.client.get("/v1/jobs", **parameters), JobsAnswer)
         ids = [head.job_id for head in page.jobs]
         return page, {job_id: _short(job_id, ids) for job_id in ids}
 

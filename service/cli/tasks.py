@@ -29,21 +29,21 @@ def tasks(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
         require_known(service.store)
         if not is_current(service.store):
             stop(1, "the database is not up to date; run: gramwatt admin db upgrade")
-        found = schedules(service, SHOWN)
+        answer = schedules(service, SHOWN)
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
-        _print(found)
+        _print(answer)
 
 
-def _print(found: SchedulesAnswer) -> None:
+def _print(answer: SchedulesAnswer) -> None:
     from gramwatt.service.tasks.table import period
 
-    for row in found.schedules:
+    for row in answer.schedules:
         every = period(row.every_s)
         show(f"{row.task:<17} every {every:<6} {_state(row)}", f"{'':<18}{row.what}")
-    show("", "newest runs" if found.runs else "no run yet")
-    for run in found.runs:
+    show("", "newest runs" if answer.runs else "no run yet")
+    for run in answer.runs:
         show(f"{run.started_at[:19]}Z  {run.task:<17} {_outcome(run)}")
 
 

@@ -39,7 +39,7 @@ def project_badge(service: Service, project: str, unit: str | None) -> str:
         months = kept_months(service, [present, *months_before(present, BADGE_MONTHS)], project)
     except NoDataError:
         months = {}
-    sums = {m: _decoded(kept.document) for m, kept in months.items() if kept.document}
+    sums = {m: _decoded(stored.document) for m, stored in months.items() if stored.document}
     with_jobs = [m for m in months if m not in sums or sums[m].totals.jobs]
     if not with_jobs:
         return badge(project, "no data yet", f"{project}: no data yet", has_figure=False)
@@ -66,10 +66,10 @@ def _of_month(sums: _Sums, month: str, project: str, unit: str | None) -> str:
 
 def _row(rows: Sequence[ProjectRow], unit: str | None) -> ProjectRow | None:
     """Return the row of the unit, or of the only one that work was counted in; None for neither."""
-    known = [row for row in rows if row.g_per_unit is not None]
+    rows_of_unit = [row for row in rows if row.g_per_unit is not None]
     if unit is not None:
-        return next((row for row in known if row.unit == unit), None)
-    counted = [row for row in known if row.unit != "job"]
+        return next((row for row in rows_of_unit if row.unit == unit), None)
+    counted = [row for row in rows_of_unit if row.unit != "job"]
     return counted[0] if len(counted) == 1 else None
 
 

@@ -47,17 +47,17 @@ def kept_sums(service: Service, names: Collection[Name]) -> dict[Name, Kept]:
     )
     with service.for_every_project().store.read() as session:
         rows = session.execute(statement).all()
-    kept = {
+    stored = {
         (month, project or None): Kept(document, made_of == changes)
         for month, project, document, made_of, changes in rows
     }
-    return {name: kept[name] for name in names if name in kept}
+    return {name: stored[name] for name in names if name in stored}
 
 
 def kept_months(service: Service, months: Collection[str], project: str | None) -> dict[str, Kept]:
     """Return the same of months of one project, or of all, by month."""
-    kept = kept_sums(service, [(month, project) for month in months])
-    return {month: of_month for (month, _), of_month in kept.items()}
+    stored = kept_sums(service, [(month, project) for month in months])
+    return {month: of_month for (month, _), of_month in stored.items()}
 
 
 def sums_by_name(service: Service, names: Collection[Name], kind: type[Sums]) -> dict[Name, Sums]:
@@ -66,14 +66,14 @@ def sums_by_name(service: Service, names: Collection[Name], kind: type[Sums]) ->
     `kind` names the fields that are wanted of `MonthSums`.
     """
     sums: dict[Name, Sums] = {}
-    for name, kept in kept_sums(service, names).items():
-        if kept.holds and kept.document is not None:
+    for name, stored in kept_sums(service, names).items():
+        if stored.holds and stored.document is not None:
             try:
-                sums[name] = msgspec.json.decode(kept.document, type=kind)
+                sums[name] = msgspec.json.decode(stored.document, type=kind)
                 continue
             except msgspec.ValidationError:  # kept by another release
                 pass
-        sums[name] = msgspec.json.decode(_made(service, name, kept.document), type=kind)
+        sums[name] = msgspec.json.decode(_made(service, name, stored.document), type=kind)
     return sums
 
 
@@ -122,9 +122,9 @@ def _made(service: Service, name: Name, before: str | None) -> str:
 
     service, key = service.for_every_project(), (name[0], name[1] or ALL)
     with _making.setdefault((f"{service.store.url}", name), Lock()):
-        kept = kept_sums(service, [name]).get(name)
-        if kept is not None and kept.holds and kept.document not in (None, before):
-            return str(kept.document)
+        stored = kept_sums(service, [name]).get(name)
+        if stored is not None and stored.holds and stored.document not in (None, before):
+            return str(stored.document)
         with service.store.read() as session:
             changes = changes_of(session, *name)
             text = to_text(sum_month(from_session(session), *name))

@@ -27,8 +27,8 @@ def pending_keys(session: Session) -> dict[int, int]:
     The index of these jobs alone answers. The rest is asked by key: PostgreSQL takes most jobs
     for pending and would read all, SQLite would go through those of a project or a month.
     """
-    found = session.execute(sa.select(Job.id, Job.started_us).where(is_pending()))
-    return {key: started_us for key, started_us in found}
+    rows = session.execute(sa.select(Job.id, Job.started_us).where(is_pending()))
+    return {key: started_us for key, started_us in rows}
 
 
 def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -66,13 +66,13 @@ def pending_jobs(
         head, runs = read_head(job.head), job.state == "running"
         if job.revision and not runs:
             continue
-        found = Pending(job.job_id, head.name, job.project, joules.get(job.id, {}))
-        if not (start_us <= now_us if runs else found.joules or job.started_us >= start_us):
+        row = Pending(job.job_id, head.name, job.project, joules.get(job.id, {}))
+        if not (start_us <= now_us if runs else row.joules or job.started_us >= start_us):
             continue
         if head.excluded is not None:
             excluded.append(excluded_row(head))
         else:
-            (running if runs else unscored).append(found)
+            (running if runs else unscored).append(row)
     return running, unscored, excluded
 
 
@@ -91,10 +91,10 @@ def _joules(
         .where(Device.job.in_(jobs), Interval.end_us > start_us)
         .group_by(Device.job, Interval.kind)
     )
-    found: dict[int, dict[str, float]] = {}
+    joules_of: dict[int, dict[str, float]] = {}
     for job, kind, joules in session.execute(statement):
-        found.setdefault(job, {})[kind] = joules
-    return found
+        joules_of.setdefault(job, {})[kind] = joules
+    return joules_of
 
 
 def energy_so_far(service: Service, job_ids: Collection[str]) -> dict[str, Quantity | None]:
@@ -122,20 +122,20 @@ def deleted_jobs(
     statement = sa.select(Deletion).where(Deletion.started_us.between(start_us, end_us - 1))
     if project is not None:
         statement = statement.where(Deletion.project == project)
-    found = session.scalars(statement.order_by(Deletion.deleted_us, Deletion.job_id))
-    return [_deleted(row, month) for row in found]
+    rows = session.scalars(statement.order_by(Deletion.deleted_us, Deletion.job_id))
+    return [_deleted(row, month) for row in rows]
 
 
 def _deleted(row: Deletion, month: str) -> DeletedRow:
     grams = json.loads(row.grams).get(month)
-    known = None
+    figure = None
     if grams:
         value, low, high = grams
-        known = Quantity(value, low, high, "gCO2e", "derived", "the newest score of the job")
+        figure = Quantity(value, low, high, "gCO2e", "derived", "the newest score of the job")
     return DeletedRow(
         job_id=row.job_id,
         project=row.project,
-        total_g=bare(known),
+        total_g=bare(figure),
         deleted_at=text_from_us(row.deleted_us),
         deleted_by=row.deleted_by,
         reason=row.reason,

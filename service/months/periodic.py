@@ -31,26 +31,26 @@ def keep_ended_months(service: Service) -> list[tuple[str, str | None]]:
     now_us = service.now_us()
     ended = [m for m in months_with_data(service) if service.month_span_us(m)[1] <= now_us]
     with service.store.read() as session:
-        wanted = [(m, project) for m in ended for project in _reported(service, session, m)]
-        changed = _changed(service, session, wanted)
+        reports = [(m, project) for m in ended for project in _reported(service, session, m)]
+        changed = _changed(service, session, reports)
     for month, project in changed:
         keep_month(service, month, project)
     late = ended[:LATE_MONTHS]
-    return [(m, project) for m, project in wanted if m in late or (m, project) in changed]
+    return [(m, project) for m, project in reports if m in late or (m, project) in changed]
 
 
 def _changed(
-    service: Service, session: Session, wanted: list[tuple[str, str | None]]
+    service: Service, session: Session, reports: list[tuple[str, str | None]]
 ) -> set[tuple[str, str | None]]:
     """Return those whose newest report was made of another state, and whose jobs are scored."""
     pending = pending_keys(session)
     columns = (MonthlyReport.month, MonthlyReport.project, MonthlyReport.changes)
     ordered = sa.select(*columns).order_by(MonthlyReport.revision)
-    kept = {(month, project): changes for month, project, changes in session.execute(ordered)}
+    recorded = {(month, project): changes for month, project, changes in session.execute(ordered)}
     changed = set()
-    for month, project in wanted:
+    for month, project in reports:
         changes = changes_of(session, month, project)
-        if kept.get((month, project or ALL)) == changes:
+        if recorded.get((month, project or ALL)) == changes:
             continue
         # The months of its trend are looked at where it is kept.
         rescoring = jobs_to_rescore(service, session, [month], project)
@@ -67,8 +67,8 @@ def _reported(service: Service, session: Session, month: str) -> list[str | None
     with_parts = sa.select(JobMonth.project).where(JobMonth.month == month)
     # One that its jobs have left goes on being revised.
     with_report = sa.select(MonthlyReport.project).where(MonthlyReport.month == month)
-    found = set(session.scalars(sa.union(with_parts, with_report))) - {ALL}
-    return [None, *sorted(found if EACH_PROJECT in chosen else found & chosen)]
+    projects = set(session.scalars(sa.union(with_parts, with_report))) - {ALL}
+    return [None, *sorted(projects if EACH_PROJECT in chosen else projects & chosen)]
 
 
 def sum_newest_months(service: Service) -> None:

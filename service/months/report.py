@@ -195,8 +195,8 @@ def _require_begun(service: Service, session: Session, month: str, project: str 
     """Raise NoDataError for a month that has not begun, or a project that never had a job."""
     if service.now_us() < service.month_span_us(month)[0]:
         raise NoDataError(f"{month} has not begun")
-    known = sa.select(Job.id).where(Job.project == project).limit(1)
-    if project is not None and session.scalar(known) is None:
+    statement = sa.select(Job.id).where(Job.project == project).limit(1)
+    if project is not None and session.scalar(statement) is None:
         raise NoDataError(f"no job of project {project!r} in {month}, nor in any other month")
 
 
@@ -206,16 +206,16 @@ def months_with_data(service: Service) -> list[str]:
     """
     now = service.month_now()
     with service.store.read() as session:
-        found = set(_months(session))
+        months = set(_months(session))
         began = session.execute(sa.select(Job.started_us, Job.state).where(is_pending())).all()
     for started_us, state in began:
         first = service.month_of(from_us(started_us))
         if state == "running":  # one that says it begins later is in no month yet
             latest = now, *months_before(now, RUNNING_MONTHS), first
-            found.update(month for month in latest if first <= month <= now)
+            months.update(month for month in latest if first <= month <= now)
         else:
-            found.add(first)
-    return sorted(found, reverse=True)
+            months.add(first)
+    return sorted(months, reverse=True)
 
 
 def _months(session: Session) -> Iterator[str]:

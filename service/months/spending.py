@@ -96,14 +96,14 @@ def month_spending(
     projects = [(month, scope) for month, scope in keys if isinstance(scope, str)]
     running, sums = _running(service, projects), sums_by_name(service, projects, _Spent)
     counts = _counts(service, projects)
-    found: dict[tuple[str, Scope], MonthSpending] = {}
+    spending: dict[tuple[str, Scope], MonthSpending] = {}
     for month, scope in keys:
         if isinstance(scope, str):
             key = month, scope
-            found[key] = _month(sums.get(key), running.get(key, []), *counts[key])
+            spending[key] = _month(sums.get(key), running.get(key, []), *counts[key])
         else:
-            found[month, scope] = _of_group(service, month, scope)
-    return found
+            spending[month, scope] = _of_group(service, month, scope)
+    return spending
 
 
 def _of_group(service: Service, month: str, group: Group) -> MonthSpending:
@@ -169,15 +169,15 @@ def budget_uses(
     return [_use(budgets[name], spending[month, scope]) for name, scope in scopes.items()]
 
 
-def _use(budget: Budget, found: MonthSpending) -> BudgetUse:
-    spent, limit_g = found.spent, budget.limit_g
+def _use(budget: Budget, spending: MonthSpending) -> BudgetUse:
+    spent, limit_g = spending.spent, budget.limit_g
     share = spent.value / limit_g if spent else None
     return BudgetUse(
         project=budget.project,
         limit_kg=kg_from_g(limit_g),
         spent_kg=spent.scaled(kg_from_g(1.0), "kgCO2e").bare() if spent else None,
         spent_share=share,
-        status=budget_status(share, json.loads(budget.thresholds), found.unknown),
+        status=budget_status(share, json.loads(budget.thresholds), spending.unknown),
         range_holds_limit=spent is not None and spent.low <= limit_g < spent.high,
     )
 
@@ -191,8 +191,8 @@ def _month(
 ) -> MonthSpending:
     parts = [day for days in running for day in days]
     totals = sums.totals if sums else None
-    known = [totals.total_g if totals else None, *(g for day in parts for g in _grams(day))]
-    spent = total_known(known)
+    figures = [totals.total_g if totals else None, *(g for day in parts for g in _grams(day))]
+    spent = total_known(figures)
     by_day: dict[str, float] = {}
     for day in (*(sums.days if sums else ()), *parts):
         grams = sum(g.value for g in _grams(day) if g)
@@ -225,12 +225,12 @@ def _running(
     )
     with service.store.read() as session:
         documents = [(project, read_job(doc)) for project, doc in session.execute(statement)]
-    found: dict[ProjectMonth, list[list[DayDoc]]] = {}
+    days_of: dict[ProjectMonth, list[list[DayDoc]]] = {}
     for project, document in documents:
         for month in {month for month, of in keys if of == project}:
             if days := _days(document, month):
-                found.setdefault((month, project), []).append(days)
-    return found
+                days_of.setdefault((month, project), []).append(days)
+    return days_of
 
 
 def _running_of_group(service: Service, month: str, group: Group) -> list[list[DayDoc]]:
@@ -241,8 +241,8 @@ def _running_of_group(service: Service, month: str, group: Group) -> list[list[D
         .where(Job.state == "running", group.holds(Job.id, Job.project))
     )
     with service.for_every_project().store.read() as session:
-        found = [_days(read_job(doc), month) for doc in session.scalars(statement)]
-    return [days for days in found if days]
+        by_job = [_days(read_job(doc), month) for doc in session.scalars(statement)]
+    return [days for days in by_job if days]
 
 
 def _days(document: JobDoc, month: str) -> list[DayDoc]:

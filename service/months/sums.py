@@ -222,14 +222,14 @@ class _Sums:
 
     def _components(self) -> list[ComponentRow]:
         """Return O and M by component; what no job divides stands as `other`."""
-        found: dict[str, dict[str, Quantity]] = {"operational": {}, "embodied": {}}
+        groups: dict[str, dict[str, Quantity]] = {"operational": {}, "embodied": {}}
         for term, component, g, low, high in self._select(statements.COMPONENTS):
             whole = self._whole.figure(f"{term}_g")
             if whole is not None and g > 0:
                 label = whole.unit, whole.kind, whole.sources
-                found[term][component] = of_sources(g, low, high, *label)
+                groups[term][component] = of_sources(g, low, high, *label)
         rows = []
-        for term, of_term in found.items():
+        for term, of_term in groups.items():
             whole = self._whole.figure(f"{term}_g")
             if whole is None or whole.value <= 0:
                 continue
@@ -298,18 +298,18 @@ class _Sums:
 
     def _ledger(self) -> list[LedgerRow]:
         """Return carbon by what became of the work; idle accelerators of completed work apart."""
-        found: dict[str, LedgerRow] = {}
+        rows: dict[str, LedgerRow] = {}
         for (outcome,), group in self._groups.table("outcome").items():
             energy, total_g = group.figure("energy_kwh"), group.figure("total_g")
             idle_g, idle_kwh = group["idle_g"], group["idle_kwh"]
             if outcome == COMPLETED and energy and total_g and idle_g > 0:
                 idle = _part(energy, idle_kwh).bare(), _part(total_g, idle_g).bare()
-                found[IDLE] = LedgerRow(IDLE, int(group["idle_jobs"]), *idle)
+                rows[IDLE] = LedgerRow(IDLE, int(group["idle_jobs"]), *idle)
                 energy = _part(energy, energy.value - idle_kwh)
                 total_g = _part(total_g, total_g.value - idle_g)
-            found[outcome] = LedgerRow(outcome, _jobs(group), bare(energy), bare(total_g))
-        names = (*OUTCOMES, *sorted(found.keys() - set(OUTCOMES)))
-        return [found[name] for name in names if name in found]
+            rows[outcome] = LedgerRow(outcome, _jobs(group), bare(energy), bare(total_g))
+        names = (*OUTCOMES, *sorted(rows.keys() - set(OUTCOMES)))
+        return [rows[name] for name in names if name in rows]
 
     def _idle_not_seen(self) -> Quantity | None:
         """Return the energy of accelerators that report no utilisation; None for none."""
@@ -381,10 +381,10 @@ class _Sums:
         Jobs with an unknown total are left out of both sums.
         """
         counts: dict[Key, float] = defaultdict(float)
-        known = {c["traits"]: c for c in self._cells if not c["jobs_unknown"]}
+        cells = {c["traits"]: c for c in self._cells if not c["jobs_unknown"]}
         for traits, unit, amount in self._select(statements.COUNTS):
-            if traits in known:
-                counts[known[traits][of] or "", unit] += amount
+            if traits in cells:
+                counts[cells[traits][of] or "", unit] += amount
         rows = []
         for key, group in self._groups.table(f"{of} unit").items():
             name, unit = key
@@ -483,8 +483,8 @@ class _Sums:
         better, needs = GRADE_NEEDS[place - 1]
         limits = []
         for block, kinds, least in needs:
-            known: Mapping[str, float] = getattr(shares, block)
-            if not known or sum_of(known, kinds) >= least:
+            kind_shares: Mapping[str, float] = getattr(shares, block)
+            if not kind_shares or sum_of(kind_shares, kinds) >= least:
                 continue
             columns = [column for column, name in BLOCKS[block].items() if name not in kinds]
             whole = sum(self._whole.amounts(block).values())
@@ -496,7 +496,7 @@ class _Sums:
                     grade=better,
                     block=block,
                     kinds=list(kinds),
-                    share=sum_of(known, kinds),
+                    share=sum_of(kind_shares, kinds),
                     needed=least,
                     jobs=[
                         LackingJob(job_id=job_id, name=name, project=project, share=lacking / whole)
@@ -531,9 +531,9 @@ class _Sums:
         energy, facility = whole.figure("energy_kwh"), whole.figure("facility_kwh")
         grams, pue, intensity = whole.figure("operational_g"), None, None
         if energy and facility and energy.low > 0:
-            known = whole.methods["facility_kwh"]
-            pue = facility.over(energy, "1").sourced(*methods.texts(known, "pue"))
-            pue = pue.of_kind(methods.kind(known, "pue_kind"))
+            chosen = whole.methods["facility_kwh"]
+            pue = facility.over(energy, "1").sourced(*methods.texts(chosen, "pue"))
+            pue = pue.of_kind(methods.kind(chosen, "pue_kind"))
         if grams and facility and facility.low > 0:
             intensity = grams.over(facility, "gCO2e/kWh").of_kind(grams.kind)
             used = sorted({row[4] for row in self._factors if row[2]})

@@ -32,10 +32,10 @@ def year_report(service: Service, year: str, project: str | None = None) -> Year
 
 def _months(service: Service, year: str, project: str | None) -> dict[str, MonthDoc]:
     """Return the reports of the months of a year that have data."""
-    found = {}
+    documents = {}
     for month in months_of_year(year):
         try:
-            found[month] = month_report(service, month, project)
+            documents[month] = month_report(service, month, project)
         except NoDataError:
             continue
-    return found
+    return documents

@@ -49,14 +49,14 @@ class Listing:
 def catalog() -> Response:
     """Return the rows of a kind, or the figures that are often printed wrong."""
     chosen = query(CatalogQuery)
-    known = service().catalog
+    catalog = service().catalog
     titles = {kind: LISTINGS[kind].title for kind in KINDS if kind != "misquoted"}
-    values: dict[str, Any] = {"chosen": chosen, "titles": titles, "version": known.version}
+    values: dict[str, Any] = {"chosen": chosen, "titles": titles, "version": catalog.version}
     if chosen.kind == "misquoted":
-        found = [row for row in misquoted(known) if _fits(chosen.search, f"{row.id} {row.name}")]
-        return page("misquoted.html", **values, found=found, sources=_sources())
+        rows = [row for row in misquoted(catalog) if _fits(chosen.search, f"{row.id} {row.name}")]
+        return page("misquoted.html", **values, found=rows, sources=_sources())
     listing = LISTINGS[chosen.kind]
-    docs = [doc for doc in listing.rows(known) if _fits(chosen.search, _words(doc))]
+    docs = [doc for doc in listing.rows(catalog) if _fits(chosen.search, _words(doc))]
     lines = [[cell(doc) for cell in listing.columns.values()] for doc in docs]
     return page("catalog.html", **values, listing=listing, lines=lines)
 

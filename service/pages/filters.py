@@ -58,11 +58,11 @@ def effect(g_per_unit: float, unit: str) -> str:
     return f"{sign}{number(abs(g_per_unit) / size, 2)}{NARROW_SPACE}{name}"
 
 
-def address(asked: Mapping[str, Any], endpoint: str, **changes: Any) -> str:
+def address(query: Mapping[str, Any], endpoint: str, **changes: Any) -> str:
     """Return the address of a page with the parameters asked for, and these instead; None for
     without.
     """
-    return url_for(endpoint, **{**asked, **changes})
+    return url_for(endpoint, **{**query, **changes})
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -55,12 +55,12 @@ def page(template: str, *, policy: str = PAGE_POLICY, **values: object) -> Respo
 
 def query(model: type[Model]) -> Model:
     """Return the parameters that the model has; an empty one was not chosen."""
-    given: dict[str, str | list[str]] = {}
+    values: dict[str, str | list[str]] = {}
     for name, field in fields_of(model).items():
         texts = [text.strip() for text in request.args.getlist(name) if text.strip()]
         if texts:
-            given[name] = texts if field.default_factory is list else texts[0]
-    return from_strings(model, given, "query")
+            values[name] = texts if field.default_factory is list else texts[0]
+    return from_strings(model, values, "query")
 
 
 @pages.app_context_processor

@@ -60,25 +60,25 @@ class CompareQuery(Struct, frozen=True, kw_only=True):
 def jobs() -> Response:
     """Return the list of jobs: filtered, sorted, searched, page by page."""
     chosen = query(JobsQuery)
-    found, following = list_jobs(service(), replace(chosen, limit=PER_PAGE))
-    asked = {
+    rows, following = list_jobs(service(), replace(chosen, limit=PER_PAGE))
+    parameters = {
         name: values for name, values in request.args.lists() if name in FILTERS and any(values)
     }
-    shown = set(asked) - {"sort"}
+    shown = set(parameters) - {"sort"}
     return page(
         "jobs.html",
-        jobs=found,
+        jobs=rows,
         projects=project_names(service()),
         states=JOB_STATES,
         kinds=JOB_KINDS,
         columns=COLUMNS,
         chosen=chosen,
-        asked=asked,
+        asked=parameters,
         is_filtered=chosen.is_filtered,
         more_filters=bool(shown - {"q", "project", "state"}),
         next_cursor=following,
         is_first=chosen.cursor is None,
-        some_run=any(summary.head.state == "running" for summary in found),
+        some_run=any(summary.head.state == "running" for summary in rows),
     )
 
 
@@ -145,9 +145,9 @@ def comparison() -> Response:
     if chosen.run:
         sides = dict(zip(SIDES, _sides(_documents(chosen.run)), strict=True))
     before, after = sides["before"], sides["after"]
-    known = [*after, *before]
-    units = _units(known)
-    found: RunsComparisonDoc | None = None
+    documents = [*after, *before]
+    units = _units(documents)
+    result: RunsComparisonDoc | None = None
     refusal: str | None = None
     if before and after and not units:
         refusal = _nothing_shared(before, after)
@@ -155,24 +155,24 @@ def comparison() -> Response:
         try:
             with heavy():
                 earlier = earlier_runs(service(), [*before, *after])
-                found = compare_runs(before, after, chosen.unit or units[0], earlier)
+                result = compare_runs(before, after, chosen.unit or units[0], earlier)
         except ScoreError as error:
             refusal = error.message
     ids: dict[str, list[str]] = {
         name: [document.job_id for document in side] for name, side in sides.items()
     }
-    asked = urlencode({**ids, "unit": [found.unit]} if found else ids, doseq=True)
+    address = urlencode({**ids, "unit": [result.unit]} if result else ids, doseq=True)
     return page(
         "compare.html",
         chosen=chosen,
         sides=sides,
         ids=ids,
-        asked=asked,
-        found=found,
+        asked=address,
+        found=result,
         refusal=refusal,
-        others=_others(known[0].project, {d.job_id for d in known}) if known else [],
+        others=_others(documents[0].project, {d.job_id for d in documents}) if documents else [],
         units=units,
-        rows=_terms(before, after, found.unit) if found else [],
+        rows=_terms(before, after, result.unit) if result else [],
     )
 
 

@@ -33,10 +33,10 @@ def models() -> Response:
     """Return every model with its jobs; of one, the sums of making it and of using it, apart."""
     chosen = query(ModelsQuery)
     if chosen.model is None:
-        found, following = models_page(service(), PER_PAGE, chosen.cursor)
+        rows, following = models_page(service(), PER_PAGE, chosen.cursor)
         return page(
             "models.html",
-            models=found,
+            models=rows,
             totals=model_totals(service()),
             personas=PERSONAS,
             chosen=chosen,

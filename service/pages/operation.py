@@ -39,10 +39,10 @@ BAD = ("failed", "interrupted")
 def schedules() -> Response:
     """Return the periodic tasks and their runs."""
     chosen = query(SchedulesQuery)
-    found = runs.schedules(service(), PER_PAGE, chosen.cursor, chosen.task)
-    ill = [row for row in found.schedules if row.last_run and row.last_run.outcome in BAD]
-    ran = any(row.last_run for row in found.schedules)
-    return page("schedules.html", found=found, chosen=chosen, ill=ill, ran=ran)
+    answer = runs.schedules(service(), PER_PAGE, chosen.cursor, chosen.task)
+    ill = [row for row in answer.schedules if row.last_run and row.last_run.outcome in BAD]
+    ran = any(row.last_run for row in answer.schedules)
+    return page("schedules.html", found=answer, chosen=chosen, ill=ill, ran=ran)
 
 
 @route("/keys", Access.ADMIN_ALL)
@@ -54,13 +54,15 @@ def keys() -> Response:
 @route("/keys/new", Access.ADMIN_ALL, method="POST")
 def new_key() -> Response:
     """Make the key of the form; this answer is the only one that shows it."""
-    given = {name: request.form.get(name, "").strip() for name in ("name", "scope", "expires_days")}
+    fields = {
+        name: request.form.get(name, "").strip() for name in ("name", "scope", "expires_days")
+    }
     projects = [name for name in request.form.getlist("projects") if name]
-    values = {name: found for name, found in {**given, "projects": projects}.items() if found}
-    wanted = from_strings(KeyBody, values, "form")
-    expires = None if wanted.expires_days is None else timedelta(days=wanted.expires_days)
-    made = create_key(service(), wanted.name, wanted.scope, wanted.projects, expires=expires)
-    answer = _keys_page(made)
+    values = {name: value for name, value in {**fields, "projects": projects}.items() if value}
+    body = from_strings(KeyBody, values, "form")
+    expires = None if body.expires_days is None else timedelta(days=body.expires_days)
+    key = create_key(service(), body.name, body.scope, body.projects, expires=expires)
+    answer = _keys_page(key)
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
@@ -68,9 +70,9 @@ def new_key() -> Response:
 @route("/keys/revoke", Access.ADMIN_ALL, method="POST")
 def revoked_key() -> Response:
     """Revoke the key of the form, and show those that are left."""
-    wanted = from_strings(KeyPath, {"name": request.form.get("name", "")}, "form")
+    path = from_strings(KeyPath, {"name": request.form.get("name", "")}, "form")
     values = {"prefix": request.form["prefix"]} if "prefix" in request.form else {}
-    revoke_key(service(), wanted.name, from_strings(RevokeQuery, values, "form").prefix)
+    revoke_key(service(), path.name, from_strings(RevokeQuery, values, "form").prefix)
     return redirect("/keys", 303)  # type: ignore[return-value]
 
 
@@ -80,16 +82,16 @@ def ended_session() -> Response:
     if person := request.form.get("person", ""):
         end_sessions_of(service(), person)
     else:
-        wanted = from_strings(SessionPath, {"session": request.form.get("session", "")}, "form")
-        end_session(service(), wanted.session)
+        path = from_strings(SessionPath, {"session": request.form.get("session", "")}, "form")
+        end_session(service(), path.session)
     return redirect("/keys#sessions", 303)  # type: ignore[return-value]
 
 
-def _keys_page(made: NewKey | None) -> Response:
+def _keys_page(key: NewKey | None) -> Response:
     return page(
         "keys.html",
         keys=list_keys(service()).keys,
-        made=made,
+        made=key,
         sessions=list_sessions(service()).sessions,
         scopes=SCOPES,
         projects=project_names(service()),

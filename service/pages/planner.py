@@ -67,10 +67,10 @@ def planned() -> Response:
     """
     texts = _texts(request.form)
     try:
-        asked = parse_plan_request(_document(texts))
+        parsed = parse_plan_request(_document(texts))
         with heavy():
-            answer = plan(service(), asked)
-            day = _day(answer, asked)
+            answer = plan(service(), parsed)
+            day = _day(answer, parsed)
     except LookupFailed as error:
         close = f"; close: {', '.join(error.close)}" if error.close else ""
         response = _page(texts, refusal=error.message + close)
@@ -97,11 +97,11 @@ def _row(place: PlaceDoc, *, only: bool) -> PlaceRow:
     spans = [("Best", place.best)]
     if only:
         spans = [("Now", place.now), *spans, ("Worst", place.worst)]
-    known = place.method != "annual"
+    is_hourly = place.method != "annual"
     saving, odds = place.saving_ratio, place.odds
     return PlaceRow(
         place.zone,
-        [(name, *_times(span, place.timezone), span) for name, span in spans if known]
+        [(name, *_times(span, place.timezone), span) for name, span in spans if is_hourly]
         or [("Any hour", "", "", place.now)],
         "" if saving is None else f"{round(100 * saving.value)} % less",
         "" if odds is None else odds_text(odds),
@@ -116,15 +116,15 @@ def _times(span: PlannedSpanDoc, timezone: str | None) -> tuple[str, str]:
     return f"{start.day} {start:%b %H:%M} to {end:%H:%M}", local
 
 
-def _day(answer: PlanDoc, asked: PlanRequest) -> Day | None:
+def _day(answer: PlanDoc, request: PlanRequest) -> Day | None:
     """Return the hours to come where the plan is; None where they are not known."""
     zone = answer.plan[0].zone if answer.plan else answer.places[0].zone
     place = next(place for place in answer.places if place.zone == zone)
     start = datetime.fromisoformat(place.now.start)
-    until = asked.deadline or start + timedelta(hours=(asked.hours or 0) + 24)
+    until = request.deadline or start + timedelta(hours=(request.hours or 0) + 24)
     until = min(until.astimezone(UTC), start + timedelta(hours=MOST_H))
     steps = intensity_over(service(), zone, start, until).forecast
-    if not steps or asked.now:
+    if not steps or request.now:
         return None
     local = ZoneInfo(place.timezone) if place.timezone else UTC
     most = max(step.intensity_g_per_kwh.value for step in steps)
@@ -154,20 +154,20 @@ def _texts(values: Mapping[str, str]) -> dict[str, str]:
     return {name: values[name].strip() for name in FIELDS if values.get(name, "").strip()}
 
 
-def _document(given: Mapping[str, str]) -> dict[str, Any]:
+def _document(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the request in the form's texts; raises ScoreError for one that is no number."""
-    found: dict[str, Any] = dict(given)
+    document: dict[str, Any] = dict(texts)
     for name in NUMBERS:
-        if name in given:
-            found[name] = _number(name, given[name])
+        if name in texts:
+            document[name] = _number(name, texts[name])
     for name in MOMENTS:
-        if name in given:  # a browser's field has no zone; the label says UTC
-            found[name] = given[name] if given[name].endswith("Z") else f"{given[name]}Z"
-    if "zones" in given:
-        found["zones"] = given["zones"].replace(",", " ").split()
-    if "interruptible" in given:
-        found["interruptible"] = True
-    return found
+        if name in texts:  # a browser's field has no zone; the label says UTC
+            document[name] = texts[name] if texts[name].endswith("Z") else f"{texts[name]}Z"
+    if "zones" in texts:
+        document["zones"] = texts["zones"].replace(",", " ").split()
+    if "interruptible" in texts:
+        document["interruptible"] = True
+    return document
 
 
 def _number(name: str, text: str) -> float:

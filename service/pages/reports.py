@@ -83,26 +83,26 @@ def example() -> Response:
 def year(year_name: str) -> Response:
     """Return the report of a year, with links to its other forms."""
     from_strings(YearPath, {"year": year_name}, "path")
-    asked = query(ProjectQuery)
-    only = f"?{urlencode({'project': asked.project})}" if asked.project else ""
+    chosen = query(ProjectQuery)
+    only = f"?{urlencode({'project': chosen.project})}" if chosen.project else ""
     here = f"/v1/reports/yearly/{year_name}"
     links = {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "json")}
-    return framed(year_response(year_name, asked.project, "page"), links, tab="months")
+    return framed(year_response(year_name, chosen.project, "page"), links, tab="months")
 
 
 @route("/months/<month_name>", Access.READ)
 def month(month_name: str) -> Response:
     """Return one month: page one of its report, with links to the rest and to its other forms."""
     from_strings(MonthPath, {"month": month_name}, "path")
-    asked = query(MonthPageQuery)
-    of = {"project": asked.project} if asked.project else {}
+    chosen = query(MonthPageQuery)
+    of = {"project": chosen.project} if chosen.project else {}
     only = f"?{urlencode(of)}" if of else ""
     here = f"/v1/reports/monthly/{month_name}"
     page_of = f"/months/{month_name}"
     whole = f"{page_of}?{urlencode({'full': 'true', **of})}"
-    links = {"Short": f"{page_of}{only}"} if asked.full else {"Whole report": whole}
+    links = {"Short": f"{page_of}{only}"} if chosen.full else {"Whole report": whole}
     links |= {form.upper(): f"{here}.{form}{only}" for form in ("pdf", "html", "xlsx", "json")}
     links["CSV"] = f"{here}.zip{only}"
     links["Jobs"] = f"{here}/jobs{only}"
-    report = month_response(month_name, asked.project, "page", whole="" if asked.full else whole)
+    report = month_response(month_name, chosen.project, "page", whole="" if chosen.full else whole)
     return framed(report, links, tab="months")
