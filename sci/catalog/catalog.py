@@ -306,7 +306,9 @@ class Catalog:
         try:
             ids: Sequence[str] = (self._cpu_names.find(name),)
         except LookupFailed as error:
-            ids = error.close if close or isinstance(error, AmbiguousName) else ()
+            sure = close or isinstance(error, AmbiguousName)
+            asked = set(words(name))
+            ids = [i for i in error.close if sure or asked <= set(words(self._cpus[i].name))]
         members, reason = ((), "") if ids else self.cpu_family(name)
         if members:
             return Resolution((), (), f"{reason}; it is a processor, not an accelerator")

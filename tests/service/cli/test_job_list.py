@@ -94,7 +94,7 @@ def test_a_job_shows_its_windows_and_what_was_declared(home):
     out = gramwatt("job", "job-1")[1]
     # A minute of 600 W, and 12 images in it.
     assert re.search(r"^Window +epoch-1, (60 s|1 min 0 s)", out, re.MULTILINE)
-    assert "10.00 Wh" in out
+    assert "10.0 Wh" in out
     assert "J/image" in out
     assert "gramwatt job job-1 --set zone=DE" in out
     gramwatt("job", "job-1", "--set", "zone=DE", "--set", "reason=forgotten")

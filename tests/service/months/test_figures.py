@@ -264,7 +264,7 @@ def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
     assert found["avoid-failed"].saved_g.value == pytest.approx(used["failed"])
     assert found["avoid-killed"].saved_g.value == pytest.approx(used["killed"])
     assert found["avoid-failed"].saved_g.low == 0.0
-    rows = table(report.build(document), "Actions by hardware and work").rows
+    rows = table(report.build(document), "What to do: the actions that save most").rows
     jobs = {cells(row)[0]: cells(row)[1] for row in rows}
     assert jobs["Find out why runs failed"] == "vision: bad"
     assert jobs["Release idle accelerators"].startswith("lab: notebook ")
