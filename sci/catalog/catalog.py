@@ -166,7 +166,7 @@ class Catalog:
                 error.reason = self._of_instances(name, instances).reason
             meant = None if ambiguous else self.resolution(name) or self._of_cpu(name)
             if meant is None and not error.close:
-                meant = self._of_cpu(name, close=True) or Resolution((), (), LISTS)
+                meant = Resolution((), (), LISTS)
             if meant is None:
                 raise
             raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
@@ -301,14 +301,13 @@ class Catalog:
         ]
         return list(dict.fromkeys(part for ids in meant for part in ids))
 
-    def _of_cpu(self, name: str, *, close: bool = False) -> Resolution | None:
-        """Return that a name is, or is close to, that of processors; None where it is of none."""
+    def _of_cpu(self, name: str) -> Resolution | None:
+        """Return that a name, or all its words, are those of processors; None where of none."""
         try:
             ids: Sequence[str] = (self._cpu_names.find(name),)
         except LookupFailed as error:
-            sure = close or isinstance(error, AmbiguousName)
-            asked = set(words(name))
-            ids = [i for i in error.close if sure or asked <= set(words(self._cpus[i].name))]
+            several, asked = isinstance(error, AmbiguousName), set(words(name))
+            ids = [i for i in error.close if several or asked <= set(words(self._cpus[i].name))]
         members, reason = ((), "") if ids else self.cpu_family(name)
         if members:
             return Resolution((), (), f"{reason}; it is a processor, not an accelerator")
