@@ -409,7 +409,7 @@ def _projects(document: MonthDoc) -> list[Block]:
         Field("Project", lambda row: row.project, 1.6),
         Field("Jobs", lambda row: row.jobs, 0.6, "right"),
         Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
-        Field("Carbon", lambda row: counted(row), 1.2, "right"),
+        Field("Carbon", counted, 1.2, "right"),
         *(
             [Field(f"Against {month_name(previous_month(document.month))}", moved, 1.5, "right")]
             if document.previous and compared(document)

@@ -49,6 +49,7 @@ from gramwatt.sci.figures.formatting import (
     minute_text,
     number,
     percent,
+    percent_digits,
     prefix,
     shown,
     text,
@@ -270,8 +271,8 @@ def _percent(ratio: float) -> str:
     if ratio >= MANY_TIMES:
         return f"{number(ratio, 2)} times as much"
     share = ratio - 1
-    digits = 3 if ratio < 0.005 else 2  # 99.6 % less is not all
-    return _with_sign(share, f"{number(abs(share) * 100, digits)}{NARROW_SPACE}%")
+    amount = number(abs(share) * 100, percent_digits(ratio, 2))
+    return _with_sign(share, f"{amount}{NARROW_SPACE}%")
 
 
 def _with_sign(amount: float, size: str) -> str:

@@ -274,8 +274,8 @@ def budgets_page(
         position = decode_cursor(cursor, str, str)
         statement = statement.where(sa.tuple_(Budget.project, Budget.month) > sa.tuple_(*position))
     with service.store.read() as session:
-        page_rows = session.scalars(statement).all()
-    page, following = cut(page_rows, limit, lambda budget: (budget.project, budget.month))
+        budgets = session.scalars(statement).all()
+    page, following = cut(budgets, limit, lambda budget: (budget.project, budget.month))
     now = month or service.month_now()
     rows = budget_rows(service, [(budget, budget.month or now) for budget in page])
     return BudgetsAnswer(budgets=rows, next_cursor=following)

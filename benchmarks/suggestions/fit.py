@@ -96,9 +96,9 @@ def fit(used: Sequence[Point], asked: Sequence[Point], out: str) -> Fitted:
         errors = (values - said) / spread
         pull = weights * (DEGREES + 1) / (DEGREES + errors**2)
         heavy = pull / spread**2
-        left = factors.T @ (factors * heavy[:, None]) + PRIOR * np.eye(len(prior)) / scale**2
+        normal = factors.T @ (factors * heavy[:, None]) + PRIOR * np.eye(len(prior)) / scale**2
         coefficients = np.linalg.solve(
-            left, factors.T @ (heavy * values) + PRIOR * prior / scale**2
+            normal, factors.T @ (heavy * values) + PRIOR * prior / scale**2
         )
         scale = max(0.02, scale * math.sqrt(float((pull * errors**2).sum())))
     said = np.array([point.factors for point in asked]) @ coefficients

@@ -100,7 +100,12 @@ class Loop:
             self._syncs.append(process)
 
     def _watch_processes(self) -> None:
-        """Be woken by the end of each process that decides; a look has the others."""
+        """Be woken by the end of each process that decides; a look has the others.
+
+        Not while no look follows: one that has ended would wake the meter again and again.
+        """
+        if self._meter.timeline.now_ns() < self._rests_until_ns:
+            return
         running = self._meter.running
         for pid in running:
             if pid not in self._watched:

@@ -302,12 +302,14 @@ class Catalog:
         return list(dict.fromkeys(part for ids in meant for part in ids))
 
     def _of_cpu(self, name: str) -> Resolution | None:
-        """Return that a name, or all its words, are those of processors; None where of none."""
+        """Return what to say of a processor's name, whole or in part; None for any other name."""
         try:
             ids: Sequence[str] = (self._cpu_names.find(name),)
         except LookupFailed as error:
-            several, asked = isinstance(error, AmbiguousName), set(words(name))
-            ids = [i for i in error.close if several or asked <= set(words(self._cpus[i].name))]
+            several, name_words = isinstance(error, AmbiguousName), set(words(name))
+            ids = [
+                i for i in error.close if several or name_words <= set(words(self._cpus[i].name))
+            ]
         members, reason = ((), "") if ids else self.cpu_family(name)
         if members:
             return Resolution((), (), f"{reason}; it is a processor, not an accelerator")

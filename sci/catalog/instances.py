@@ -120,7 +120,7 @@ class NamedMachine(Struct, frozen=True):
 
     def fits(self, part: Hardware) -> bool:
         """Tell whether the memory that the name says is that of this part."""
-        return part.memory_gb in (self.device_gb or self.vram_gb,)
+        return part.memory_gb == (self.device_gb or self.vram_gb)
 
     def instance(self, name: str, part: Hardware) -> Instance:
         """Return the machine as an instance with that part."""
@@ -268,7 +268,7 @@ def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
     count = figure.get("count", 1.0)
     if rule.gib_per_device and gib:
         count = gib / rule.gib_per_device
-    if rule.pattern.count("?P<times>"):
+    if "?P<times>" in rule.pattern:
         vcpu = THREADS_OF_XLARGE * figure.get("times", 1.0)
     if vcpu and "per" in figure:
         count = vcpu / figure["per"]

@@ -204,6 +204,11 @@ def against(ratio: float, then: str) -> str:
     return f"{amount}{way} {'as' if ratio >= TIMES or not way else 'than'} {then}"
 
 
+def percent_digits(ratio: float, digits: int) -> int:
+    """Return the digits of a change in percent: three where fewer print "99.6 % less" as all."""
+    return 3 if ratio < 0.005 else digits
+
+
 def _change(ratio: float) -> tuple[str, str]:
     """Return how much a ratio changes, and which way in words."""
     if ratio >= TIMES:
@@ -211,7 +216,7 @@ def _change(ratio: float) -> tuple[str, str]:
     share = abs(ratio - 1)
     if share < 0.0005:
         return "the same", ""
-    digits = 3 if ratio < 0.005 else 2 if share >= 0.1 else 1  # 99.6 % less is not all
+    digits = percent_digits(ratio, 2 if share >= 0.1 else 1)
     amount = f"{number(share * 100, digits)}{NARROW_SPACE}%"
     return amount, " less" if ratio < 1 else " more"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Annotated, Literal
 from unicodedata import normalize
 
@@ -56,6 +57,11 @@ def plain(name: str) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] == "the" else words)
 
 
+def _spellings(name: str) -> list[str]:
+    """Return the plain name, and that without the kind of area where the name says one."""
+    return list(dict.fromkeys((plain(name), _KIND_OF_AREA.sub("", plain(name)))))
+
+
 class PlaceNames:
     """Zones by the names of the places in them."""
 
@@ -80,7 +86,7 @@ class PlaceNames:
             states = (code, *(f"{country}-{code}" for country in WITH_STATES))
             outer = [zone for key in (rest, f"US-{code}") for zone in self.zones(key)]
             return self.within(name, (*outer, *states))
-        for spelled in dict.fromkeys((plain(name), _KIND_OF_AREA.sub("", plain(name)))):
+        for spelled in _spellings(name):
             if zones := self._areas.get(spelled) or self._cities.get(spelled):
                 return tuple(zones)
         return ()
@@ -91,8 +97,7 @@ class PlaceNames:
         The last part of a zone's key is a name of it there: "SE3" in SE.
         """
         keys = tuple(outer)
-        spelled = dict.fromkeys((plain(name), _KIND_OF_AREA.sub("", plain(name))))
-        for part, names in ((part, names) for part in spelled for names in self._all):
+        for part, names in product(_spellings(name), self._all):
             names_there = names.get(part, {})
             inner = [zone for zone in names_there if any(_lies_in(zone, key) for key in keys)]
             if inner:

@@ -141,8 +141,8 @@ def create_key(
         if _of_name(session, name):
             text = f"there is a key {name!r} already; rotate or revoke it, or take another name"
             raise KeyNameError(text)
-        projects_column = projects_text(frozenset(projects) or None)
-        return _add(session, service, name, scope, projects_column, expires)
+        joined = projects_text(frozenset(projects) or None)
+        return _add(session, service, name, scope, joined, expires)
 
 
 def rotate_key(
@@ -235,8 +235,8 @@ def revoke_key(service: Service, name: str, prefix: str | None = None) -> Revoke
 
 def _unknown(session: Session, name: str) -> UnknownKeyError:
     names = sa.select(ApiKey.name).distinct().order_by(ApiKey.name).limit(20)
-    names_of_keys = session.scalars(names).all()
-    listed = f"; there are {', '.join(names_of_keys)}" if names_of_keys else "; there are none"
+    key_names = session.scalars(names).all()
+    listed = f"; there are {', '.join(key_names)}" if key_names else "; there are none"
     return UnknownKeyError(f"there is no key {name[:80]!r}{listed}")
 
 

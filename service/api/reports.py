@@ -225,9 +225,8 @@ def month_response(
     """Return the report of a month in one format, with its ETag; short with the address of the
     `whole`.
     """
-    store_view = service()
     with heavy():
-        text = month_text(store_view, month, project, revision=revision, nil=True)
+        text = month_text(service(), month, project, revision=revision, nil=True)
         return with_etag(
             tag_of(MEDIA[form], text),
             MEDIA[form],

@@ -56,10 +56,10 @@ def caller() -> Caller:
 
     Raises Problem on a route that needs no key, where nobody is known.
     """
-    of_request: Caller | None = g.get("caller")
-    if of_request is None:
+    asking: Caller | None = g.get("caller")
+    if asking is None:
         raise Problem("unauthorised", CODES["unauthorised"][1])
-    return of_request
+    return asking
 
 
 def service() -> Service:
@@ -88,7 +88,7 @@ class Queue:
         """Wait until those before have ended; raises BusyError where too many wait already."""
         entry = (name, object())
         with self._changed:
-            waiting = [entry_waiting for entry_waiting, _ in self._names[1:]]
+            waiting = [waiting_name for waiting_name, _ in self._names[1:]]
             full = len(waiting) >= WAITING_MOST or waiting.count(name) >= WAITING_OF_KEY_MOST
             if self._names and full:
                 raise BusyError("reports, plans and comparisons of others come first; ask again")

@@ -109,7 +109,7 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     yield f"{answer.field} of job {document.job_id}, revision {document.revision}"
     yield answer.formula
     yield ""
-    cell = _figure if answer.inputs else _cell  # whose sources are those of the inputs
+    cell = _figure if answer.inputs else _cell  # sources are printed with the inputs
     yield from (f"  {name}: {cell(figure)}" for name, figure in answer.figures.items())
     yield from ("", "Inputs, the least certain first:")
     inputs = sorted(answer.inputs, key=lambda row: -_spread(row.figure))

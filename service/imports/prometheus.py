@@ -356,12 +356,12 @@ class Boards:
         """Return one reading for each board and moment; slices and tenants repeat the board's."""
         rows: dict[str, dict[float, list[tuple[dict[str, str], float]]]]
         rows = defaultdict(lambda: defaultdict(list))
-        for track in series:
-            labels = named(track.labels)
+        for one_series in series:
+            labels = named(one_series.labels)
             if not (uuid := labels.get("UUID")):
                 continue
             self.tracks.setdefault(uuid, Track(labels))
-            for at_s, value in track.samples:
+            for at_s, value in one_series.samples:
                 rows[uuid][at_s].append((labels, value))
         return {
             uuid: [

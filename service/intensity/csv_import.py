@@ -113,26 +113,24 @@ def import_csv(
     Raises IntensityFileError, LookupFailed for an unknown zone, or OSError. Nothing is stored then.
     """
     key = service.catalog.zone(zone).zone
-    of_file, publisher = _read(file, key, basis, progress)
-    derived = publisher is not None and publisher.derived and basis == "lifecycle"
+    stretches, layout = _read(file, key, basis, progress)
+    derived = layout is not None and layout.derived and basis == "lifecycle"
     series = SeriesName(key, signal, basis, IMPORTED, "production" if derived else "")
-    added = _kept(service, series, of_file)
+    added = _kept(service, series, stretches)
     stated = origin or Origin()
-    if publisher is not None:
+    if layout is not None:
         stated = Origin(
-            stated.publisher or publisher.publisher,
-            stated.licence or publisher.licence,
+            stated.publisher or layout.publisher,
+            stated.licence or layout.licence,
             stated.link,
         )
-        notes = [Notice("intensity-reused", publisher.note, "g_per_kwh")] if publisher.note else []
+        notes = [Notice("intensity-reused", layout.note, "g_per_kwh")] if layout.note else []
         added.notices += notes
     row = {"zone": key, "signal": signal, "basis": basis, **stated._asdict()}
-    last = of_file[-1].end - timedelta(seconds=1)
-    row |= {"first_day": of_file[0].start.toordinal(), "last_day": last.toordinal()}
+    last = stretches[-1].end - timedelta(seconds=1)
+    row |= {"first_day": stretches[0].start.toordinal(), "last_day": last.toordinal()}
     digest = _note(service, file, row)
-    return IntensityImport(
-        **asdict(added), sha256=digest, format=publisher.name if publisher else None
-    )
+    return IntensityImport(**asdict(added), sha256=digest, format=layout.name if layout else None)
 
 
 def import_points(
@@ -148,20 +146,20 @@ def import_points(
     return _kept(service, SeriesName(key, signal, basis, source), _sent(list(rows)))
 
 
-def _kept(service: Service, series: SeriesName, of_file: Sequence[Span]) -> IntensityAdded:
-    values = [value for span in of_file for value in span.values]
+def _kept(service: Service, series: SeriesName, stretches: Sequence[Span]) -> IntensityAdded:
+    values = [value for span in stretches for value in span.values]
     numbers = [value for value in values if not math.isnan(value)]
     if text := wrong_unit(numbers, series.basis):
         raise IntensityFileError(text)
     annual = service.catalog.zone(series.zone)
     year = None if annual.world_fallback else annual.intensity.value
     notices = remark(values, "g_per_kwh", series.basis, year)
-    steps = [round(span.step.total_seconds()) for span in of_file]
+    steps = [round(span.step.total_seconds()) for span in stretches]
     new = sum(
         keep(service, series, step_s, "hourly", span.start, span.values)
-        for step_s, span in zip(steps, of_file, strict=True)
+        for step_s, span in zip(steps, stretches, strict=True)
     )
-    start, end = of_file[0].start, of_file[-1].end
+    start, end = stretches[0].start, stretches[-1].end
     return IntensityAdded(
         zone=series.zone,
         points=len(values),
@@ -201,18 +199,18 @@ def _read(
             header = next(rows, [])
             if [column_name(name) for name in header] == COLUMNS:
                 return spans([_point(row) for row in _own(rows)]), None
-            publisher = format_of(header)
-            if publisher is None:
+            layout = format_of(header)
+            if layout is None:
                 publishers = ", ".join(dict.fromkeys(each.publisher for each in FORMATS))
                 raise IntensityFileError(
                     f"line 1: the columns are {','.join(COLUMNS)}, in this order, or those of a "
                     f"file of {publishers}"
                 )
             decimal = "," if table.delimiter == ";" else "."
-            points = publisher.read(lines(header, rows), Question(zone, basis, decimal))
+            points = layout.read(lines(header, rows), Question(zone, basis, decimal))
             for point in points:
                 _bounded(point.where, f"{point.value:g}", point.value)
-            return spans(in_order(points), gaps=True), publisher
+            return spans(in_order(points), gaps=True), layout
     except UnicodeDecodeError:
         raise IntensityFileError("not a text file in UTF-8") from None
     except TableError as error:

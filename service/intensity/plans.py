@@ -83,15 +83,15 @@ def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[
         zone: (state, now if state[1] > to_us(now) else hour_of(now), catalog, chain(zone))
         for zone, state in states.items()
     }
-    zones_known = {
+    cached = {
         zone: cache[zone][1]
         for zone, key in keys.items()
         if zone in cache and cache[zone][0] == key
     }
-    new = _read(service, states.keys() - zones_known.keys(), now)
+    new = _read(service, states.keys() - cached.keys(), now)
     cache.update({zone: (keys[zone], data) for zone, data in new.items()})
-    zones_known |= new
-    return {name: zones_known[zone] for name, zone in zones.items()}
+    cached |= new
+    return {name: cached[zone] for name, zone in zones.items()}
 
 
 def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
@@ -281,15 +281,15 @@ def _expected(
 def _steps(outlook: Outlook, start: datetime, end: datetime) -> Iterator[IntensityPoint]:
     """Yield the steps of an outlook within [start, end)."""
     for index, value in enumerate(outlook.grid.values):
-        left = max(start, moment_of(float(outlook.grid.edges[index])))
-        right = min(end, moment_of(float(outlook.grid.edges[index + 1])))
-        if left < right:
+        begin = max(start, moment_of(float(outlook.grid.edges[index])))
+        until = min(end, moment_of(float(outlook.grid.edges[index + 1])))
+        if begin < until:
             ends = float(outlook.grid.edges[index]), float(outlook.grid.edges[index + 1])
             figure = outlook.figure(
                 float(value), float(outlook.low[index]), float(outlook.high[index]), *ends
             )
             quality = _QUALITY[outlook.at(ends[0]).method]
-            yield IntensityPoint(outlook.zone, left, right, figure, quality)
+            yield IntensityPoint(outlook.zone, begin, until, figure, quality)
 
 
 def _doc(point: IntensityPoint) -> IntensityPointDoc:

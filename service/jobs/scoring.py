@@ -124,7 +124,7 @@ def score_provisionally(service: Service, key: int, *, fresh: bool = False) -> N
         )
         _store_head(session, job, document)
 
-    if stored and not fresh:  # whoever asks gets the score before, while another process writes
+    if stored and not fresh:  # while another process writes, a request gets the stored score
         service.store.note(store)
     else:
         service.store.transact(store)

@@ -82,9 +82,10 @@ class Methods:
 class Group:
     """A row of a table: sums over its cells, and what moves them.
 
-    `methods` are those of the scores that know a term. `squares` has, by term of `EFFECT_TERMS`,
-    the shift of its logarithm by certain changes, and the squares of the changes below and above. A
-    group that keeps them knows `effects` by input.
+    `methods` has, by term, the methods of the scores with a figure for that term. `squares` has
+    three numbers for each term of `EFFECT_TERMS`: the shift of its logarithm by changes that are
+    certain, the squares of changes below, and those of changes above. `effects` has the changes by
+    input, in groups that keep inputs.
     """
 
     def __init__(self, month: str, methods: Methods) -> None:

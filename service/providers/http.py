@@ -106,9 +106,9 @@ class Http:
 
     def _require_rested(self, *names: str) -> None:
         rests = (self._hosts[name].rest_until for name in names if name in self._hosts)
-        left = max(rests, default=0.0) - self._clock()
-        if left > 0:
-            raise RestingError(f"{self._host}: backing off for another {left:.0f} s")
+        rest_s = max(rests, default=0.0) - self._clock()
+        if rest_s > 0:
+            raise RestingError(f"{self._host}: backing off for another {rest_s:.0f} s")
 
     def _failed(self, name: str) -> None:
         host = self._hosts.setdefault(name, _Host())

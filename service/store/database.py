@@ -476,8 +476,8 @@ def _require_own_schema(session: Session) -> None:
     schema = session.connection().execute(_SCHEMA).scalar()
     if schema != HEAD:
         raise OtherReleaseError(
-            f"its tables are those of another release (revision {schema}, this one's is {HEAD}), "
-            "so nothing is written; stop this process and start the release that upgraded them"
+            f"its tables have revision {schema}, and this release needs revision {HEAD}; nothing "
+            "is written: stop this process and start the release that upgraded them"
         )
 
 

@@ -64,9 +64,10 @@ def test_what_a_counter_gave_keeps_the_range_of_its_kind() -> None:
 
 
 def test_the_range_holds_eight_in_ten_of_what_counters_would_give() -> None:
-    """At the shares of rated power that RAPL had at AWS (Teads): by the rated power every processor
-    of the catalog; without it, within what counts as eight in ten (76 to 88 %), those of servers,
-    which are what the model was made of.
+    """At the shares of rated power that RAPL had at AWS (Teads).
+
+    With its rated power known, each processor of the catalog is asked. Without it each processor of
+    servers is asked, of which the model was made; 76 to 88 % count as eight in ten.
     """
     servers = re.compile(r"amd-epyc|intel-xeon-(?!w|e-|e3)")
     for rated in (False, True):

@@ -33,7 +33,7 @@ def test_a_server_writes_nothing_into_tables_of_another_release_and_says_why(ser
         client.delete("/v1/jobs/job-1"),
     ):
         assert (answer.status_code, answer.json["code"]) == (503, "not-ready")
-        assert "revision v2, this one's is v1" in answer.json["detail"]
+        assert "revision v2, and this release needs revision v1" in answer.json["detail"]
         assert "start the release that upgraded them" in answer.json["detail"]
     assert client.get("/readyz").status_code == 503
     assert [job["job_id"] for job in client.get("/v1/jobs").json["jobs"]] == ["job-1"]
