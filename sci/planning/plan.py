@@ -92,6 +92,17 @@ class PlaceDoc(Struct):
     saving_ratio: Quantity | None
     odds: float | None
 
+    def against_now(self) -> tuple[str, float | None]:
+        """Return "94 % less" or "67 % more" than starting at once, and how likely it is that.
+
+        The text is empty where nothing tells them apart.
+        """
+        if self.saving_ratio is None:
+            return "", None
+        saved = self.saving_ratio.value
+        text = f"{_percent(abs(saved))} {'less' if saved >= 0 else 'more'}"
+        return text, self.odds if self.odds is None or saved >= 0 else 1 - self.odds
+
 
 class PlanDoc(Struct):
     """The answer to a request for a plan, `summary` in words.

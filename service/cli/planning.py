@@ -200,15 +200,16 @@ def _of_place(place: PlaceDoc) -> list[str]:
 
 def _of_places(places: list[PlaceDoc]) -> list[str]:
     """Return a row of each place, least emissions first."""
-    table = [["zone", "best hours, UTC", "local", "gCO2e/kWh", "saves", "how sure"]]
+    table = [["zone", "best hours, UTC", "local", "gCO2e/kWh", "change", "how sure"]]
     for place in places:
         zone = ZoneInfo(place.timezone) if place.timezone else None
         hours = "hours not known" if place.method == "annual" else _hours(place.best, UTC)
         local = "" if zone is None or place.method == "annual" else _hours(place.best, zone)[-11:]
-        saving, odds = place.saving_ratio, place.odds
-        saves = "" if saving is None else f"{round(100 * saving.value)} %"
+        odds = place.against_now()[1]
+        saving = place.saving_ratio
+        change = "" if saving is None else f"{round(-100 * saving.value):+d} %"
         sure = "" if odds is None else odds_word(odds)
-        table.append([place.zone, hours, local, _g(place.best), saves, sure])
+        table.append([place.zone, hours, local, _g(place.best), change, sure])
     return _columns(table)
 
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy.engine import Engine
 
 from gramwatt.sci.figures.document import (
@@ -62,9 +63,12 @@ def plan(service: Service, request: PlanRequest) -> PlanDoc:
 
     Only average lifecycle intensity is used, so that zones can be compared.
     """
-    now = request.now or service.now()
-    names = dict.fromkeys(filter(None, (request.zone, *request.zones)))
-    return make_plan(request, zones_data(service, names, now), now)
+    now, zone_of = request.now or service.now(), service.catalog.zone
+    home = zone_of(request.zone).zone if request.zone else None
+    zones = tuple(dict.fromkeys(zone_of(name).zone for name in request.zones))
+    names = dict.fromkeys(filter(None, (home, *zones)))
+    answered = replace(request, zone=home, zones=zones)
+    return make_plan(answered, zones_data(service, names, now), now)
 
 
 def zone_data(service: Service, zone: str, now: datetime) -> ZoneData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
@@ -25,8 +26,8 @@ from gramwatt.service.api.reports import ReportQuery, job_response
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import JobPath, heavy, service
 from gramwatt.service.common.requests import JOB_STATES, JobList
-from gramwatt.service.jobs.advice import earlier_runs
-from gramwatt.service.jobs.documents import job_document, job_summary
+from gramwatt.service.jobs.advice import comparable_documents, earlier_runs
+from gramwatt.service.jobs.documents import RUNS, job_summary, run_ids
 from gramwatt.service.jobs.lists import list_jobs, project_names
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
@@ -41,11 +42,13 @@ COLUMNS = {"started_at": "Started", "duration": "Time", "energy": "Energy", "tot
 """Columns that the list can be sorted by."""
 FILTERS = frozenset(JobsQuery.__struct_fields__) - {"limit", "cursor", "wait"}
 _ID = ID_PATTERN.pattern
-JobIds = Annotated[str, Meta(max_length=8192, pattern=rf"^{_ID}([\s,]+{_ID})*$")]
+_IDS = re.compile(rf"{_ID}([\s,]+{_ID})*")
+JobIds = Annotated[str, Meta(max_length=8192)]
+"""A job's id, a name for its newest completed runs, or several ids."""
 
 
 class CompareQuery(Struct, frozen=True, kw_only=True):
-    """The runs of both sides, each text one id or several, and in which unit of work.
+    """The runs of both sides, and in which unit of work.
 
     `run` are runs that were ticked in a list, of which the sides are still to be told.
     """
@@ -141,9 +144,7 @@ def framed(response: Response, links: dict[str, str], *, tab: str, live: str = "
 def comparison() -> Response:
     """Runs of two versions per unit of work: the ratio with its range, and what moved the score."""
     chosen = query(CompareQuery)
-    sides = {name: _documents(getattr(chosen, name)) for name in SIDES}
-    if chosen.run:
-        sides = dict(zip(SIDES, _sides(_documents(chosen.run)), strict=True))
+    sides = dict(zip(SIDES, _chosen_sides(chosen), strict=True))
     before, after = sides["before"], sides["after"]
     documents = [*after, *before]
     units = _units(documents)
@@ -158,16 +159,16 @@ def comparison() -> Response:
                 result = compare_runs(before, after, chosen.unit or units[0], earlier)
         except ScoreError as error:
             refusal = error.message
-    ids: dict[str, list[str]] = {
-        name: [document.job_id for document in side] for name, side in sides.items()
-    }
-    address = urlencode({**ids, "unit": [result.unit]} if result else ids, doseq=True)
+    ids = {name: [document.job_id for document in side] for name, side in sides.items()}
+    unit = {"unit": [result.unit]} if result else {}
+    swapped = dict(zip(SIDES, (ids["after"], ids["before"]), strict=True))
     return page(
         "compare.html",
         chosen=chosen,
         sides=sides,
         ids=ids,
-        asked=address,
+        asked=urlencode({**ids, **unit}, doseq=True),
+        swapped=urlencode({**swapped, **unit}, doseq=True),
         found=result,
         refusal=refusal,
         others=_others(documents[0].project, {d.job_id for d in documents}) if documents else [],
@@ -176,10 +177,43 @@ def comparison() -> Response:
     )
 
 
-def _documents(texts: Sequence[str]) -> list[JobDoc]:
-    """Return the job documents of a side, each once; at most one more than a side may have."""
-    ids = dict.fromkeys(job_id for text in texts for job_id in re.split(r"[\s,]+", text))
-    return [job_document(service(), job_id).document for job_id in list(ids)[: RUNS_MOST + 1]]
+def _chosen_sides(chosen: CompareQuery) -> tuple[list[JobDoc], list[JobDoc]]:
+    """Return the documents of both sides, at most one more than a side may have of each.
+
+    Of one job alone, the side before it has the runs of its name that it follows.
+    """
+    before, after, ticked = (
+        list(dict.fromkeys(job_id for text in texts for job_id in _named(text)))[:most]
+        for texts, most in (
+            (chosen.before, RUNS_MOST + 1),
+            (chosen.after, RUNS_MOST + 1),
+            (chosen.run, 2 * RUNS_MOST),
+        )
+    )
+    if ticked:
+        return _sides(comparable_documents(service(), ticked))
+    if len(after) == 1 and not before:
+        before = _followed(after[0])
+    of_both = {
+        document.job_id: document
+        for document in comparable_documents(service(), list(dict.fromkeys([*before, *after])))
+    }
+    return [of_both[job_id] for job_id in before], [of_both[job_id] for job_id in after]
+
+
+def _named(text: str) -> list[str]:
+    """Return the ids that a text of the form names; raises AmbiguousIdError."""
+    ids = run_ids(service(), text)
+    return re.split(r"[\s,]+", text) if ids == [text] and _IDS.fullmatch(text) else ids
+
+
+def _followed(job_id: str) -> list[str]:
+    """Return the newest completed runs of the same name that a job follows."""
+    head = job_summary(service(), job_id).head
+    same = JobList(limit=RUNS, project=head.project, name=head.name, state="completed")
+    until = datetime.fromisoformat(head.started_at)
+    rows, _ = list_jobs(service(), replace(same, until=until))
+    return [row.head.job_id for row in reversed(rows) if row.head.job_id != job_id]
 
 
 def _units(documents: Sequence[JobDoc]) -> list[str]:
@@ -201,16 +235,17 @@ def _nothing_shared(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> str:
 
 
 def _sides(runs: Sequence[JobDoc]) -> tuple[list[JobDoc], list[JobDoc]]:
-    """Return ticked runs as before and after: by their two names, else the first against the rest.
-
-    What began first is before.
+    """Return ticked runs as before and after: by their two names, else before and after the longest
+    time between two of them.
     """
     ordered = sorted(runs, key=lambda run: (run.started_at, run.job_id))
     names = list(dict.fromkeys(run.name for run in ordered))
     if len(names) == 2:
         before, after = ([run for run in ordered if run.name == name] for name in names)
         return before, after
-    return ordered[:1], ordered[1:]
+    starts = [datetime.fromisoformat(run.started_at) for run in ordered]
+    longest = max(range(1, len(starts)), key=lambda n: starts[n] - starts[n - 1], default=1)
+    return ordered[:longest], ordered[longest:]
 
 
 def _terms(
@@ -219,24 +254,32 @@ def _terms(
     """Return each term of the comparison: its name in it, in words, and its figure on both sides.
 
     Energy and hardware are per unit of work, all runs of a side over all their work. Intensity and
-    PUE are those of a single run.
+    PUE are the means of a side, by energy.
     """
     sides = before, after
-    methods = [side[0].method if len(side) == 1 else None for side in sides]
     return [
         ("energy", f"Energy per {unit}", [_per_unit(side, "energy_kwh", unit) for side in sides]),
-        (
-            "intensity",
-            "Grid intensity",
-            [of.intensity_g_per_kwh if of else None for of in methods],
-        ),
-        ("pue", "Site overhead (PUE)", [of.pue if of else None for of in methods]),
+        ("intensity", "Grid intensity", [_mean(side, "intensity_g_per_kwh") for side in sides]),
+        ("pue", "Site overhead (PUE)", [_mean(side, "pue") for side in sides]),
         (
             "embodied",
             f"Making the hardware, per {unit}",
             [_per_unit(side, "embodied_g", unit) for side in sides],
         ),
     ]
+
+
+def _mean(side: Sequence[JobDoc], term: Literal["intensity_g_per_kwh", "pue"]) -> Quantity | None:
+    """Return the mean of a term over the energy of all runs; that of all where they have one."""
+    figures: list[Quantity] = [getattr(run.method, term) for run in side]
+    if all(figure == figures[0] for figure in figures):
+        return figures[0]
+    weights = [run.energy_kwh.value if run.energy_kwh else 0.0 for run in side]
+    if not sum(weights):
+        return None
+    shares = [weight / sum(weights) for weight in weights]
+    mean = total(figure.scaled(share) for figure, share in zip(figures, shares, strict=True))
+    return mean.bare() if mean else None
 
 
 def _per_unit(

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from flask import Response, request
 
+from gramwatt.sci.figures.document import IntensityPointDoc
 from gramwatt.sci.figures.errors import GramwattError, LookupFailed, ScoreError
 from gramwatt.sci.grid.local_time import city_of
 from gramwatt.sci.planning.plan import PlaceDoc, PlanDoc, PlannedSpanDoc, SlotDoc
@@ -16,22 +17,29 @@ from gramwatt.sci.planning.plan_request import PlanRequest, parse_plan_request
 from gramwatt.sci.planning.usual import odds_text
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import heavy, service
+from gramwatt.service.common.requests import JobList
 from gramwatt.service.intensity.plans import intensity_over, plan
+from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.pages.frame import page, route
 
 FIELDS = ("hours", "zone", "zones", "earliest", "deadline", "power_w", "interruptible")
 NUMBERS, MOMENTS = ("hours", "power_w"), ("earliest", "deadline")
-
-
-MOST_H, TICKS = 72, 4
-"""Hours that are drawn at most, and how many of them are named."""
+USUAL_HOURS = "4"
+"""How long a job is until the form says it [h]."""
+MOST_H, MOST_ZONES, TICKS = 72, 4, 4
+"""Hours and zones that are drawn at most, and how many of the hours are named."""
+LABELS = 36
+"""Bars that may have their figure above them; of more only some do."""
 
 
 class Bar(NamedTuple):
-    """An hour to come: how high [% of the most], whether the plan has it, and what it says."""
+    """An hour to come: how high [% of the most], whether it is of the plan, or of the best hours
+    of a zone without one, and what it says.
+    """
 
     height: float
     planned: bool
+    figure: str
     text: str
 
 
@@ -56,8 +64,14 @@ class PlaceRow(NamedTuple):
 
 @route("/planner", Access.READ)
 def planner() -> Response:
-    """Return the form; parameters of the address fill it in."""
-    return _page(_texts(request.args))
+    """Return the form, filled in by the address, and the plan for it; without a zone in the
+    address, that of the newest job.
+    """
+    texts = _texts(request.args)
+    zone = texts.get("zone") or texts.get("zones") or _newest_zone()
+    if not zone:
+        return _page(texts)
+    return _answer({"hours": USUAL_HOURS, **({} if "zones" in texts else {"zone": zone}), **texts})
 
 
 @route("/planner/plan", Access.READ, method="POST")
@@ -65,26 +79,34 @@ def planned() -> Response:
     """Return the plan for the form, or what is wrong with it, under the form as it was filled
     in.
     """
-    texts = _texts(request.form)
+    return _answer(_texts(request.form))
+
+
+def _newest_zone() -> str | None:
+    rows, _ = list_jobs(service(), JobList(limit=1))
+    return rows[0].head.zone if rows else None
+
+
+def _answer(texts: Mapping[str, str]) -> Response:
     try:
         parsed = parse_plan_request(_document(texts))
         with heavy():
             answer = plan(service(), parsed)
-            day = _day(answer, parsed)
+            days = _days(answer, parsed)
     except LookupFailed as error:
         close = f"; close: {', '.join(error.close)}" if error.close else ""
         response = _page(texts, refusal=error.message + close)
     except GramwattError as error:
         response = _page(texts, refusal=error.message)
     else:
-        return _page(texts, answer=answer, rows=_rows(answer.places), day=day)
+        return _page(texts, answer=answer, rows=_rows(answer.places), days=days)
     response.status_code = 422
     return response
 
 
 def _page(texts: Mapping[str, str], **more: Any) -> Response:
     zones = [(zone.zone, zone.name) for zone in service().catalog.all_zones()]
-    unanswered: dict[str, Any] = {"answer": None, "rows": [], "day": None, "refusal": None}
+    unanswered: dict[str, Any] = {"answer": None, "rows": [], "days": [], "refusal": None}
     return page("planner.html", given=texts, zones=zones, **{**unanswered, **more})
 
 
@@ -98,12 +120,12 @@ def _row(place: PlaceDoc, *, only: bool) -> PlaceRow:
     if only:
         spans = [("Now", place.now), *spans, ("Worst", place.worst)]
     is_hourly = place.method != "annual"
-    saving, odds = place.saving_ratio, place.odds
+    change, odds = place.against_now()
     return PlaceRow(
         place.zone,
         [(name, *_times(span, place.timezone), span) for name, span in spans if is_hourly]
         or [("Any hour", "", "", place.now)],
-        "" if saving is None else f"{round(100 * saving.value)} % less",
+        change,
         "" if odds is None else odds_text(odds),
     )
 
@@ -116,33 +138,43 @@ def _times(span: PlannedSpanDoc, timezone: str | None) -> tuple[str, str]:
     return f"{start.day} {start:%b %H:%M} to {end:%H:%M}", local
 
 
-def _day(answer: PlanDoc, request: PlanRequest) -> Day | None:
-    """Return the hours to come where the plan is; None where they are not known."""
-    zone = answer.plan[0].zone if answer.plan else answer.places[0].zone
-    place = next(place for place in answer.places if place.zone == zone)
-    start = datetime.fromisoformat(place.now.start)
+def _days(answer: PlanDoc, request: PlanRequest) -> list[Day]:
+    """Return the hours to come of each zone whose hours are known, at one scale."""
+    if request.now:
+        return []
+    start = datetime.fromisoformat(answer.places[0].now.start)
     until = request.deadline or start + timedelta(hours=(request.hours or 0) + 24)
     until = min(until.astimezone(UTC), start + timedelta(hours=MOST_H))
-    steps = intensity_over(service(), zone, start, until).forecast
-    if not steps or request.now:
-        return None
+    places = [place for place in answer.places if place.method != "annual"][:MOST_ZONES]
+    steps = {
+        place.zone: intensity_over(service(), place.zone, start, until).forecast for place in places
+    }
+    highest = [step.intensity_g_per_kwh.value for of_zone in steps.values() for step in of_zone]
+    most = max(highest, default=0.0)
+    return [_day(place, steps[place.zone], most, answer) for place in places if steps[place.zone]]
+
+
+def _day(place: PlaceDoc, steps: Sequence[IntensityPointDoc], most: float, answer: PlanDoc) -> Day:
+    best = SlotDoc(place.zone, place.best.start, place.best.end)
+    slots = [slot for slot in answer.plan if slot.zone == place.zone] or [best]
     local = ZoneInfo(place.timezone) if place.timezone else UTC
-    most = max(step.intensity_g_per_kwh.value for step in steps)
     names = [
         (f"{at:%H:%M}", f"{at.astimezone(local):%H:%M}" if place.timezone else "")
         for at in (datetime.fromisoformat(step.start) for step in steps)
     ]
+    labelled = -(-len(steps) // LABELS)
     bars = [
         Bar(
-            100 * step.intensity_g_per_kwh.value / most,
-            _meets(answer.plan, step.start, step.end),
+            100 * step.intensity_g_per_kwh.value / most if most else 0.0,
+            _meets(slots, step.start, step.end),
+            "" if n % labelled else f"{step.intensity_g_per_kwh.value:.0f}",
             f"{utc} UTC: {step.intensity_g_per_kwh.value:.0f} gCO2e/kWh",
         )
-        for step, (utc, _) in zip(steps, names, strict=True)
+        for n, (step, (utc, _)) in enumerate(zip(steps, names, strict=True))
     ]
     every = -(-len(steps) // TICKS)
     city = city_of(ZoneInfo(place.timezone)) if place.timezone else ""
-    return Day(zone, city, bars, names[::every], f"Hours of {zone}: {answer.summary}")
+    return Day(place.zone, city, bars, names[::every], f"Hours of {place.zone}: {answer.summary}")
 
 
 def _meets(slots: Sequence[SlotDoc], start: str, end: str) -> bool:

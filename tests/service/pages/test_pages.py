@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.documents import RUNS
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months import overview
 from gramwatt.service.months.cache import keep_sums, kept_months
@@ -255,31 +257,47 @@ def test_runs_of_other_work_are_told_what_each_side_counts(light, client):
 
 def test_several_runs_a_side_are_compared_with_how_far_they_lie_apart(light, client):
     for number, power_w in enumerate((590, 600, 610, 290, 300, 310)):
-        add(light, f"run-{number}", project="A", power_w=float(power_w))
+        add(light, f"run-{number}", project="A", name="run", power_w=float(power_w))
     repeated = page(
         client, "/compare?before=run-0&before=run-1&before=run-2&after=run-3+run-4,run-5"
     )
     typed = page(client, "/compare?before=run-0,run-1+run-2&after=run-3&after=run-4+run-5")
     assert repeated == typed
-    rows = re.findall(
-        r'href="/jobs/(run-\d)">.*?<td data-label="Side">(before|after)</td>', repeated, re.DOTALL
-    )
-    assert rows == [(f"run-{n}", "before" if n < 3 else "after") for n in range(6)]
-    assert ("bootstrap of whole runs" in repeated, "With one run a side" in repeated) == (
-        True,
-        False,
-    )
+    ticks = re.findall(r'name="(before|after)" value="(run-\d)" checked', repeated)
+    assert ticks == [("before" if n < 3 else "after", f"run-{n}") for n in range(6)]
+    assert "and how far runs lie apart (" in repeated
     # 10 images a minute for 3 minutes are 30 a run, and 90 a side.
     assert repeated.count('<td class="number" data-label="Work">30</td>') == 6
-    assert '<p class="verdict lower"><strong>Less carbon.</strong>' in repeated
-    ticked = page(client, f"/compare?{'&'.join(f'run=run-{n}' for n in (3, 0))}")
-    assert 'name="before" value="run-0"' in ticked
-    assert 'name="after" value="run-3"' in ticked
+    assert '<div class="verdict lower"><p><strong>Less carbon.</strong>' in repeated
+    # Both sides have the grid and the PUE of all their runs.
+    for term in ("Grid intensity", "Site overhead (PUE)"):
+        row = repeated.split(f'<th scope="row">{term}</th>')[1].split("</tr>")[0]
+        assert "not known" not in row
     both = page(client, "/compare?before=run-0&after=run-0")
     assert "is named twice" in both
-    # Without a second side, the others of the project can be ticked.
-    one = page(client, "/compare?after=run-5")
-    assert len(re.findall(r'type="checkbox" name="before"', one)) == 5
+    # The runs of its name that it follows stand before a job; others of the project can be ticked.
+    add(light, "late", project="A", name="run", start=datetime(2026, 5, 11, tzinfo=UTC))
+    one = page(client, "/compare?after=late")
+    assert len(re.findall(r'name="before" value="run-\d" checked', one)) == RUNS
+    assert re.findall(r'name="after" value="([^"]*)" checked', one) == ["late"]
+
+
+def test_ticked_runs_of_one_name_are_parted_by_the_longest_time_between_two(light, client):
+    for day in (1, 2, 12, 13, 14):
+        add(light, f"day-{day}", project="A", start=datetime(2026, 5, day, tzinfo=UTC))
+    ticked = page(client, f"/compare?{'&'.join(f'run=day-{n}' for n in (13, 2, 12, 14, 1))}")
+    sides = re.findall(r'name="(before|after)" value="day-(\d+)" checked', ticked)
+    assert [number for side, number in sides if side == "before"] == ["1", "2"]
+    assert [number for side, number in sides if side == "after"] == ["12", "13", "14"]
+    swapped = re.search(r'href="(/compare[^"]*)">Swap sides', ticked)[1].replace("&amp;", "&")
+    assert 'name="before" value="day-14" checked' in page(client, swapped)
+
+
+def test_a_name_stands_for_its_newest_runs(light, client):
+    add(light, "old", project="A", name="main run")
+    add(light, "new", project="A", name="change")
+    named = page(client, "/compare?before=main+run&after=change")
+    assert re.findall(r'value="(\w+)" checked', named) == ["old", "new"]
 
 
 def test_the_planner_answers_a_form_and_says_what_is_wrong(light, client):
@@ -290,6 +308,14 @@ def test_the_planner_answers_a_form_and_says_what_is_wrong(light, client):
     unknown = client.post("/planner/plan", data={"hours": "2", "zone": "TW"})
     assert "The hours of TW are not known" in unknown.text
     assert "gCO2e/kWh</title>" not in unknown.text
+    places = client.post("/planner/plan", data={"hours": "2", "zone": "Germany", "zones": "FR PL"})
+    assert re.search(r"\d+\xa0% more", places.text.split('intensity/PL">PL</a></th>')[1])
+    assert places.text.count('<figure class="day">') == 3
+    assert "in Berlin" in places.text
+    # Without a zone the page has the plan of the newest job's.
+    assert "<figure" not in page(client, "/planner")
+    add(light, "job-1", zone="DE")
+    assert "in Berlin" in page(client, "/planner")
     waiting = {"hours": "4", "zone": "US-CAL-CISO", "earliest": "2026-06-02T18:00"}
     answer = client.post("/planner/plan", data=waiting)
     assert "in Los Angeles" in answer.text
