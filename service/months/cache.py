@@ -60,14 +60,17 @@ def kept_months(service: Service, months: Collection[str], project: str | None) 
     return {month: of_month for (month, _), of_month in stored.items()}
 
 
-def sums_by_name(service: Service, names: Collection[Name], kind: type[Sums]) -> dict[Name, Sums]:
+def sums_by_name(
+    service: Service, names: Collection[Name], kind: type[Sums], *, as_kept: bool = False
+) -> dict[Name, Sums]:
     """Return the sums of these months, without months that never had a job.
 
-    `kind` names the fields that are wanted of `MonthSums`.
+    `kind` names the fields that are wanted of `MonthSums`. Sums that jobs have changed since are
+    made again, or taken as they are kept.
     """
     sums: dict[Name, Sums] = {}
     for name, stored in kept_sums(service, names).items():
-        if stored.holds and stored.document is not None:
+        if (stored.holds or as_kept) and stored.document is not None:
             try:
                 sums[name] = msgspec.json.decode(stored.document, type=kind)
                 continue
@@ -78,10 +81,16 @@ def sums_by_name(service: Service, names: Collection[Name], kind: type[Sums]) ->
 
 
 def month_sums(
-    service: Service, months: Collection[str], project: str | None, kind: type[Sums]
+    service: Service,
+    months: Collection[str],
+    project: str | None,
+    kind: type[Sums],
+    *,
+    as_kept: bool = False,
 ) -> dict[str, Sums]:
     """Return the same of months of one project, or of all, by month."""
-    sums = sums_by_name(service, [(month, project) for month in months], kind)
+    names = [(month, project) for month in months]
+    sums = sums_by_name(service, names, kind, as_kept=as_kept)
     return {month: of_month for (month, _), of_month in sums.items()}
 
 

@@ -81,6 +81,39 @@ def month_text(
         return with_names(session, text) if names else text
 
 
+def month_alone(service: Service, month: str, project: str | None, *, advised: bool) -> MonthDoc:
+    """Return the report of a month without what it has of other months: for the sums of a year.
+
+    Where the newest kept revision still says the same, it is that. While jobs of the month are
+    scored again its sums are those that are kept: they change with each job. Only one to be
+    `advised` has advice. Raises NoDataError for a month without a job.
+    """
+    service = service.for_every_project()
+    with service.store.read() as session:
+        newest = revisions.newest(session, month, project)
+        changes = changes_of(session, month, project)
+        beside = _beside(service, session, month, project, (month, *months_before(month)))
+        if newest is not None and beside.complete and newest.changes == changes:
+            return read_month(with_names(session, newest.doc))
+    own = month_sums(service, (month,), project, MonthSums, as_kept=bool(beside.rescoring))
+    sums = own.get(month)
+    if sums is None or not (sums.totals.jobs or sums.excluded):
+        if not (newest or beside.running.jobs or beside.unscored.jobs or beside.excluded):
+            raise NoDataError(f"no job in {month}")
+        sums = sums or _no_sums(month, project)
+    if advised:
+        beside = replace(beside, advice=month_advice(service, sums))
+    text = to_text(month_document(sums, None, {}, beside))
+    with service.store.read() as session:
+        return read_month(with_names(session, text))
+
+
+def _no_sums(month: str, project: str | None) -> MonthSums:
+    from gramwatt.service.months.sums import sum_month  # loads numpy
+
+    return sum_month(lambda *_: (), month, project)
+
+
 def _as_kept(text: str, document: MonthDoc) -> str:
     """Return a kept report with today's memo: another factor there does not make a revision."""
     before = read_month(text)
@@ -146,9 +179,7 @@ def read_now(
             if not known:
                 _require_begun(service, session, month, project)
     if own is None:
-        from gramwatt.service.months.sums import sum_month  # loads numpy
-
-        own = sum_month(lambda *_: (), month, project)
+        own = _no_sums(month, project)
     before = sums.get(previous_month(month))
     suggested = month_advice(service, before).advice if before is not None else []
     beside = replace(beside, advice=month_advice(service, own), suggested=suggested)

@@ -12,7 +12,7 @@ from gramwatt.sci.month.yearly import (
 from gramwatt.service.access.keys import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
-from gramwatt.service.months.report import month_report
+from gramwatt.service.months.report import month_alone
 
 
 def year_report(service: Service, year: str, project: str | None = None) -> YearDoc:
@@ -31,11 +31,11 @@ def year_report(service: Service, year: str, project: str | None = None) -> Year
 
 
 def _months(service: Service, year: str, project: str | None) -> dict[str, MonthDoc]:
-    """Return the reports of the months of a year that have data."""
-    documents = {}
-    for month in months_of_year(year):
+    """Return the reports of the months of a year that have data, the newest with its advice."""
+    documents: dict[str, MonthDoc] = {}
+    for month in reversed(months_of_year(year)):
         try:
-            documents[month] = month_report(service, month, project)
+            documents[month] = month_alone(service, month, project, advised=not documents)
         except NoDataError:
             continue
-    return documents
+    return dict(sorted(documents.items()))

@@ -11,8 +11,10 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
+from gramwatt.service.months.sums import sum_month
+from gramwatt.service.months.year import year_report
 from gramwatt.service.store.models import MonthlyReport
-from gramwatt.service.store.months import OutboxMessage
+from gramwatt.service.store.months import MonthSum, OutboxMessage
 from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
@@ -97,3 +99,32 @@ def test_jobs_whose_intensity_has_arrived_wait_too(light, tmp_path):
     assert "1 job of it or its trend waits to be scored again" in page
     work(light, "rescore-intensity", "monthly-reports")
     assert state(light)[:2] == (True, 1)
+
+
+def test_a_year_sums_each_month_once_while_jobs_change_and_none_while_they_wait(
+    light, tmp_path, monkeypatch
+):
+    light, months, summed = told(light, tmp_path), (2, 3, 4, 5), []
+    for month in months:
+        start = datetime(2026, month, 3, 8, tzinfo=UTC)
+        ingest(light, f"job-{month}", lines(journal(f"job-{month}", start=start)))
+
+    def changed():
+        with light.store.write() as session:
+            session.execute(sa.update(MonthSum).values(changes=MonthSum.changes + 1))
+
+    def counted(rows, month, project):
+        summed.append(month)
+        changed()  # as by a job that is scored meanwhile
+        return sum_month(rows, month, project)
+
+    monkeypatch.setattr("gramwatt.service.months.sums.sum_month", counted)
+    assert year_report(light, "2026").jobs_ended == len(months)
+    assert summed == [f"2026-{month:02}" for month in reversed(months)]
+    work(light, "rescore-factors")
+    with light.store.write() as session:
+        session.execute(sa.text("UPDATE jobs SET rescore_us = 1"))
+    changed()
+    summed.clear()
+    document = year_report(light, "2026")
+    assert (document.complete, document.jobs_ended, summed) == (False, len(months), [])
