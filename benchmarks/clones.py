@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex
 
-from gramwatt.service.store import models
 from gramwatt.service.store.database import Store, unlimited
+from gramwatt.service.store.journal import Count, Device, Interval, Statement, Writer
+from gramwatt.service.store.models import Job, JobLabel, Score
 from gramwatt.service.store.months import OF_JOB
 
-TABLES = ("Job", "JobLabel", "Writer", "Statement", "Device", "Interval", "Count", "Score")
+TABLES = (*(Job, JobLabel), *(Writer, Statement, Device, Interval, Count), Score)
 """The tables in which a scored job has rows, parents first, without the tables of months."""
-OF_LISTS = ("jobs", "job_labels", *(model.__tablename__ for model in OF_JOB.values()))
+OF_LISTS = ("jobs", "job_labels", *OF_JOB)
 """The tables that lists and months read; the others have what a job alone is asked for."""
 NAMED = ("head", "line", "doc", "input_id")
 """Texts that the id of their job stands in."""
@@ -42,9 +43,7 @@ class Clone(NamedTuple):
 
 def tables() -> list[Any]:
     """The tables with rows of a scored job, parents first."""
-    return [getattr(models, name).__table__ for name in TABLES] + [
-        model.__table__ for model in OF_JOB.values()
-    ]
+    return [*(model.__table__ for model in TABLES), *OF_JOB.values()]
 
 
 def copy_jobs(store: Store, clones: Iterator[Clone]) -> None:
@@ -78,8 +77,8 @@ def copy_jobs(store: Store, clones: Iterator[Clone]) -> None:
                 driver.execute(_copied(table))
         for index in indexes:
             driver.execute(str(CreateIndex(index).compile(dialect=store.engine.dialect)))
-        for name in ("Job", "Writer", "Device", "Score"):
-            _set_sequence(store, driver, getattr(models, name).__table__.name)
+        for model in (Job, Writer, Device, Score):
+            _set_sequence(store, driver, model.__tablename__)
         driver.execute("COMMIT")
     store.close()  # the next connection has the settings of the product
 

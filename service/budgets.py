@@ -23,7 +23,7 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import g_from_kg, kg_from_g
 from gramwatt.sci.month.documents import BudgetStatus
 from gramwatt.service.access import audit
-from gramwatt.service.access.keys import require_own
+from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.errors import CorrectionError, ServiceError
 from gramwatt.service.common.requests import NewBudget, cut, decode_cursor
 from gramwatt.service.container import Service
@@ -37,8 +37,9 @@ from gramwatt.service.months.spending import (
     scope_of,
 )
 from gramwatt.service.notifications import AddressError, parse_webhook, shown
+from gramwatt.service.store.alerts import Alert, OutboxMessage, outbox_row
 from gramwatt.service.store.columns import text_from_us, to_text, upsert
-from gramwatt.service.store.months import Alert, Budget, OutboxMessage, outbox_row
+from gramwatt.service.store.months import Budget
 from gramwatt.service.store.restriction import ForeignProjectError
 
 DAYS_LEAST = 7

@@ -1,6 +1,6 @@
 """Erase a person's name, or a project with all that is its own.
 
-Of a person one column is blanked (`store.access`), and who did something is the alias from then
+Of a person one column is blanked (`store.people`), and who did something is the alias from then
 on. A project's rows are deleted, and with its jobs what belongs to them. docs/access.md says what
 neither reaches.
 """
@@ -22,27 +22,14 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.precedence import outdated
 from gramwatt.service.months.rows import empty_sums, erase_rows
-from gramwatt.service.store.access import (
-    USER,
-    ApiKey,
-    AuditEntry,
-    BrowserSession,
-    Person,
-    Project,
-    alias_of,
-    audit_unlocked,
-    known_alias,
-)
+from gramwatt.service.store.access import ApiKey, BrowserSession, Project
+from gramwatt.service.store.alerts import Alert, OutboxMessage
+from gramwatt.service.store.audit import AuditEntry, audit_unlocked
 from gramwatt.service.store.columns import text_from_us
 from gramwatt.service.store.job_labels import TAG, label_text
-from gramwatt.service.store.models import (
-    Deletion,
-    Job,
-    JobLabel,
-    MonthlyReport,
-    MonthlyReportJob,
-)
-from gramwatt.service.store.months import ALL, Alert, Budget, MonthSum, OutboxMessage
+from gramwatt.service.store.models import Deletion, Job, JobLabel
+from gramwatt.service.store.months import ALL, Budget, MonthlyReport, MonthlyReportJob, MonthSum
+from gramwatt.service.store.people import USER, Person, alias_of, known_alias
 
 ACTORS: tuple[InstrumentedAttribute[Any], ...] = (
     *(ApiKey.name, ApiKey.created_by, Project.declared_by, Budget.set_by),

@@ -29,8 +29,10 @@ from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.common.requests import MONTH
 from gramwatt.service.container import Service
 from gramwatt.service.months.statements import Execute
+from gramwatt.service.store.base import Base
 from gramwatt.service.store.columns import from_us, read_head
-from gramwatt.service.store.models import Base, Device, Interval, Job
+from gramwatt.service.store.journal import Device, Interval
+from gramwatt.service.store.models import Job
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -86,7 +86,7 @@ def document(home: Path, job_id: str) -> Any:
 def plan(home: Path, request: Mapping[str, Any]) -> Any:
     """Return the plan that a request as of POST /v1/plans asks for; raises GramwattError."""
     from gramwatt.sci.planning.plan_request import parse_plan_request
-    from gramwatt.service.jobs.advice import plan as planned
+    from gramwatt.service.jobs.planning import plan as planned
 
     with opened(home) as service:
         return _as_json(planned(service, parse_plan_request(request)))

@@ -45,8 +45,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_text
 from gramwatt.service.months.revisions import job_table, latest_revision
 from gramwatt.service.rendering import MEDIA, MonthFormat, render_month
+from gramwatt.service.store.alerts import OutboxMessage, outbox_row
 from gramwatt.service.store.columns import read_month, span_us, text_from_us, upsert
-from gramwatt.service.store.months import OutboxMessage, outbox_row
 
 if TYPE_CHECKING:
     from obstore.store import S3Config

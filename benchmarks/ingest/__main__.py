@@ -39,8 +39,8 @@ from benchmarks.ingest.rows import uploads
 from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.addresses import parse_url
 from gramwatt.service.store.database import Store
+from gramwatt.service.store.journal import Interval
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import Interval
 
 KINDS = ("sqlite", "postgresql")
 WRITERS = (1, 8, 32)

@@ -11,7 +11,8 @@ from typing import Any
 from gramwatt.sci.records.records import IntervalRecord, decode
 from gramwatt.service.store.columns import to_us
 from gramwatt.service.store.database import Store
-from gramwatt.service.store.models import Device, Interval, Job
+from gramwatt.service.store.journal import Device, Interval
+from gramwatt.service.store.models import Job
 
 Row = tuple[Any, ...]
 COLUMNS = tuple(column.name for column in Interval.__table__.columns)

@@ -19,14 +19,11 @@ from gramwatt.collectors.settings.keys import HOME_PREFIX, home_key
 from gramwatt.service.access import audit
 from gramwatt.service.common.errors import (
     KeyNameError,
-    NoDataError,
-    ProjectNeededError,
     UnknownKeyError,
 )
 from gramwatt.service.container import ADMIN, SCOPES, Caller, Service
 from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.columns import span_us, text_from_us
-from gramwatt.service.store.restriction import ForeignProjectError
 
 
 def new_token() -> str:
@@ -47,29 +44,6 @@ def projects_text(projects: frozenset[str] | None) -> str | None:
 def projects_of(text: str | None) -> frozenset[str] | None:
     """Return the projects that the store kept."""
     return None if text is None else frozenset(json.loads(text))
-
-
-def require_own(service: Service, project: str) -> None:
-    """Raise ForeignProjectError for a project that the caller may not write."""
-    if service.caller.projects is not None and project not in service.caller.projects:
-        raise ForeignProjectError(project)
-
-
-def one_project(service: Service, project: str | None, month: str) -> str | None:
-    """Return the project of a month's sums: the one named, else the caller's, None for every
-    project.
-
-    Raises NoDataError for a project that the caller does not see, and ProjectNeededError when the
-    caller has several and names none.
-    """
-    projects = service.caller.projects
-    if projects is None or project in projects:
-        return project
-    if project is not None:
-        raise NoDataError(f"no job of project {project!r} in {month}")
-    if len(projects) > 1:
-        raise ProjectNeededError(f"say which project: {', '.join(sorted(projects))}")
-    return min(projects)
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")

@@ -34,7 +34,8 @@ from gramwatt.service.intensity.csv_import import (
 )
 from gramwatt.service.intensity.plans import LONGEST, intensity_over
 from gramwatt.service.intensity.publishers import IntensityFileError
-from gramwatt.service.jobs.advice import plan, suggest_for
+from gramwatt.service.jobs.advice import suggest_for
+from gramwatt.service.jobs.planning import plan
 from gramwatt.service.suggest import answer
 
 estimates_routes = Routes("estimates")

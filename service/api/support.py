@@ -24,7 +24,7 @@ from gramwatt.service.common.errors import BusyError, ServiceError
 from gramwatt.service.common.requests import Month, exactly
 from gramwatt.service.container import Caller, Service
 from gramwatt.service.store.columns import span_us, to_text
-from gramwatt.service.store.models import KeptAnswer
+from gramwatt.service.store.serving import KeptAnswer
 
 ABSENT = "unknown-job", "deleted-job"
 """Problems of a job that is not there."""

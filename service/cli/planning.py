@@ -108,7 +108,7 @@ def plan(
     """
     from gramwatt.sci.figures.errors import GramwattError
     from gramwatt.sci.planning.plan_request import parse_plan_request
-    from gramwatt.service.jobs.advice import plan as planned
+    from gramwatt.service.jobs.planning import plan as planned
 
     if shape not in (None, SLURM, SECONDS):
         refuse(f"--format {shape}: slurm and seconds are known")

@@ -39,9 +39,9 @@ from gramwatt.service.intensity.publishers import (
     spans,
 )
 from gramwatt.service.providers.base import SCORED
-from gramwatt.service.store.access import alias_of
 from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.intensity import IntensityFile
+from gramwatt.service.store.people import alias_of
 
 COLUMNS = ["start_utc", "g_per_kwh"]
 YEARS = range(2000, 2200)

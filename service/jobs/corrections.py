@@ -57,8 +57,9 @@ from gramwatt.service.jobs.journal import (
     refresh_own_head,
 )
 from gramwatt.service.jobs.scoring import score_job, score_provisionally
-from gramwatt.service.store.access import USER, alias_of, with_names
-from gramwatt.service.store.models import Correction, Job, Statement, Writer
+from gramwatt.service.store.journal import Correction, Statement, Writer
+from gramwatt.service.store.models import Job
+from gramwatt.service.store.people import USER, alias_of, with_names
 
 REASON = "corrected"
 """Why the revision of a correction was made."""

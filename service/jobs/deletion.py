@@ -14,9 +14,9 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import Expected, locked_job, own_job, require_expected
 from gramwatt.service.jobs.precedence import outdated
 from gramwatt.service.months.rows import erase_rows
-from gramwatt.service.store.access import alias_of
 from gramwatt.service.store.columns import read_job, text_from_us, to_text
 from gramwatt.service.store.models import Deletion, Job, Score
+from gramwatt.service.store.people import alias_of
 
 
 def delete_job(

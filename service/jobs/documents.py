@@ -27,10 +27,10 @@ from gramwatt.service.common.errors import (
     UnknownJobError,
 )
 from gramwatt.service.container import Service
-from gramwatt.service.store.access import with_names
 from gramwatt.service.store.columns import read_head, read_job, text_from_us
 from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import Deletion, Job, JobLabel, Provisional, Score
+from gramwatt.service.store.people import with_names
 
 SHORTEST = len("20260501-083000")
 """Characters of a shortened id: an id that gramwatt made is then its start, to the second."""

@@ -32,7 +32,7 @@ from gramwatt.sci.records.records import (
     decode,
     encode,
 )
-from gramwatt.service.access.keys import require_own
+from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.answers import Acknowledged, IngestAnswer, Rejected
 from gramwatt.service.common.errors import DeletedJobError, IntervalsDeletedError, UnknownJobError
 from gramwatt.service.container import Service
@@ -47,19 +47,11 @@ from gramwatt.service.jobs.journal import (
     refresh_own_head,
 )
 from gramwatt.service.jobs.scoring import score_when_closed
-from gramwatt.service.store.access import USER, known_alias, with_aliases, with_names
 from gramwatt.service.store.columns import to_text, to_us, upsert
 from gramwatt.service.store.job_labels import TAG, label_text
-from gramwatt.service.store.models import (
-    Count,
-    Deletion,
-    Device,
-    Interval,
-    Job,
-    JobLabel,
-    Statement,
-    Writer,
-)
+from gramwatt.service.store.journal import Count, Device, Interval, Statement, Writer
+from gramwatt.service.store.models import Deletion, Job, JobLabel
+from gramwatt.service.store.people import USER, known_alias, with_aliases, with_names
 
 MOST_SPANS = 256
 """Spans remembered above the first gap. A line older than what is remembered counts as new when it

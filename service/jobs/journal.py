@@ -27,23 +27,16 @@ from gramwatt.sci.records.records import (
     format_time,
     readable,
 )
-from gramwatt.service.access.keys import require_own
+from gramwatt.service.access.projects import require_own
 from gramwatt.service.access.sessions import CLOCKS_APART
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.precedence import counted_elsewhere
 from gramwatt.service.months.rows import forget_rows
-from gramwatt.service.store import models
+from gramwatt.service.store import journal as tables
 from gramwatt.service.store.columns import from_us, read_head, span_us, text_from_us, to_text, to_us
 from gramwatt.service.store.job_labels import update_list_columns
-from gramwatt.service.store.models import (
-    Count,
-    Device,
-    Interval,
-    Job,
-    OpenJournal,
-    Statement,
-    Writer,
-)
+from gramwatt.service.store.journal import Count, Device, Interval, OpenJournal, Statement, Writer
+from gramwatt.service.store.models import Job
 
 _COUNTS = (
     sa.select(Writer.node, Writer.writer, Count.seq, Count.at_us)
@@ -170,7 +163,7 @@ def _with_notices(statements: Sequence[AnyRecord], notices: Sequence[str]) -> li
 
 def corrections_of(session: Session, job: Job) -> list[Correction]:
     """Return what was declared after the job, oldest first."""
-    declared = sa.select(models.Correction).where(models.Correction.job == job.id)
+    declared = sa.select(tables.Correction).where(tables.Correction.job == job.id)
     return [
         Correction(
             row.field,
@@ -180,7 +173,7 @@ def corrections_of(session: Session, job: Job) -> list[Correction]:
             from_us(row.made_us),
             row.reason,
         )
-        for row in session.scalars(declared.order_by(models.Correction.id))
+        for row in session.scalars(declared.order_by(tables.Correction.id))
     ]
 
 

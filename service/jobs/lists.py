@@ -16,7 +16,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.revisions import revision_change
 from gramwatt.service.access import audit
-from gramwatt.service.access.keys import require_own
+from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.answers import (
     IntervalRow,
     IntervalsAnswer,
@@ -30,10 +30,12 @@ from gramwatt.service.common.errors import CursorError
 from gramwatt.service.common.requests import MAYBE_FLOAT, MAYBE_INT, JobList, cut, decode_cursor
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import JobSummary, find_job, require_intervals, summaries
-from gramwatt.service.store.access import USER, Person, Project, known_alias
+from gramwatt.service.store.access import Project
 from gramwatt.service.store.columns import read_job, text_from_us, to_us
 from gramwatt.service.store.job_labels import DIGEST, HARDWARE, TAG, ZONE, label_text
-from gramwatt.service.store.models import Device, Interval, Job, JobLabel, Score
+from gramwatt.service.store.journal import Device, Interval
+from gramwatt.service.store.models import Job, JobLabel, Score
+from gramwatt.service.store.people import USER, Person, known_alias
 
 VALUES_MOST = 500
 """Up to so many different names, models or labels are looked at one by one."""

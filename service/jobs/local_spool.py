@@ -63,7 +63,7 @@ def read_journal(service: Service, folder: SpoolFolder) -> int:
     """
     from gramwatt.service.jobs.documents import find_job, locked_job
     from gramwatt.service.jobs.ingest import ingest_unscored
-    from gramwatt.service.store.models import OpenJournal
+    from gramwatt.service.store.journal import OpenJournal
 
     # The open file first: a line that leaves it has been appended to the final ones before.
     opened = b"\n".join(folder.open_lines()).decode("utf-8", "replace")
@@ -86,7 +86,8 @@ def _positions(service: Service, folder: SpoolFolder) -> tuple[int | None, dict[
     """Return the key of the job that the folder was last read for, and up to where; None before."""
     import sqlalchemy as sa
 
-    from gramwatt.service.store.models import Job, OpenJournal
+    from gramwatt.service.store.journal import OpenJournal
+    from gramwatt.service.store.models import Job
 
     statement = sa.select(Job.id, OpenJournal.positions).join(Job, Job.id == OpenJournal.job)
     with service.store.read() as session:

@@ -29,7 +29,8 @@ from gramwatt.sci.records.records import (
 )
 from gramwatt.service.store.columns import from_us
 from gramwatt.service.store.job_labels import TAG
-from gramwatt.service.store.models import Device, Interval, Job, JobLabel, Statement, Writer
+from gramwatt.service.store.journal import Device, Interval, Statement, Writer
+from gramwatt.service.store.models import Job, JobLabel
 
 SAME_WORK = ("slurm", "pod")
 """Tags whose value is alike in all jobs that report the same work."""

@@ -30,7 +30,8 @@ from gramwatt.service.jobs.precedence import LATE_US, outdated
 from gramwatt.service.months.rows import Rows, keep_rows
 from gramwatt.service.store.columns import as_stored, head_text, read_job, span_us, split_job
 from gramwatt.service.store.job_labels import update_list_columns
-from gramwatt.service.store.models import Job, OpenJournal, Provisional, Score
+from gramwatt.service.store.journal import OpenJournal
+from gramwatt.service.store.models import Job, Provisional, Score
 
 if TYPE_CHECKING:  # the engine is loaded where a job is scored
     from gramwatt.sci.score.identify import ScoreContext

@@ -11,7 +11,7 @@ from gramwatt.sci.figures.formatting import plain, text, value_text
 from gramwatt.sci.figures.quantity import METERED, Quantity
 from gramwatt.sci.month.document import months_before
 from gramwatt.sci.month.documents import MonthTotals, ProjectRow
-from gramwatt.service.access.keys import one_project
+from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.cache import kept_months

@@ -25,7 +25,7 @@ from gramwatt.sci.month.documents import (
     TrendRow,
 )
 from gramwatt.sci.month.yearly import added
-from gramwatt.service.access.keys import one_project
+from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import THIS_MACHINE, Service
 from gramwatt.service.months.cache import Kept, kept_months, kept_sums

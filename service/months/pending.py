@@ -15,7 +15,7 @@ from gramwatt.sci.month.month import Pending, excluded_row
 from gramwatt.sci.month.trail import DeletedRow
 from gramwatt.service.container import Service
 from gramwatt.service.store.columns import read_head, text_from_us
-from gramwatt.service.store.models import Deletion, Device, Interval, Job, is_pending
+from gramwatt.service.store.models import Deletion, Job, is_pending
 
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500
@@ -80,6 +80,8 @@ def _joules(
     session: Session, jobs: sa.Select[Any], start_us: int, end_us: int
 ) -> dict[int, dict[str, float]]:
     """Energy of jobs over [start, end) [J], by the job's key and kind."""
+    from gramwatt.service.store.journal import Device, Interval  # loaded where a job waits
+
     left = sa.case((Interval.start_us > start_us, Interval.start_us), else_=start_us)
     right = sa.case((Interval.end_us < end_us, Interval.end_us), else_=end_us)
     share = Interval.energy_j * (right - left) / (Interval.end_us - Interval.start_us)

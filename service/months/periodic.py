@@ -14,8 +14,7 @@ from gramwatt.service.months.pending import pending_jobs, pending_keys
 from gramwatt.service.months.report import keep_month, months_with_data
 from gramwatt.service.months.rescoring import jobs_to_rescore
 from gramwatt.service.months.rows import changes_of
-from gramwatt.service.store.models import MonthlyReport
-from gramwatt.service.store.months import ALL, JobMonth, MonthSum
+from gramwatt.service.store.months import ALL, JobMonth, MonthlyReport, MonthSum
 
 LATE_MONTHS = 3
 """Ended months whose newest reports are delivered where they were not."""

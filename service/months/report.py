@@ -16,7 +16,7 @@ from gramwatt.sci.figures.days import day_of
 from gramwatt.sci.month.document import Beside, TrendSums, month_document, months_before
 from gramwatt.sci.month.documents import MonthDoc, MonthSums
 from gramwatt.sci.month.month import pending_doc, previous_month
-from gramwatt.service.access.keys import one_project
+from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import BusyError, NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months import revisions
@@ -25,10 +25,10 @@ from gramwatt.service.months.pending import deleted_jobs, pending_jobs, pending_
 from gramwatt.service.months.rescoring import jobs_to_rescore
 from gramwatt.service.months.rows import changes_of
 from gramwatt.service.months.spending import budget_uses
-from gramwatt.service.store.access import with_names
 from gramwatt.service.store.columns import from_us, read_month, to_text
 from gramwatt.service.store.models import Job, is_pending
 from gramwatt.service.store.months import JobMonth
+from gramwatt.service.store.people import with_names
 
 RUNNING_MONTHS = 36
 """Months before now that a running job may be in: one that says it began long ago adds no more."""

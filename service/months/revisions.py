@@ -25,13 +25,13 @@ from gramwatt.sci.month.revised import (
     by_cause,
     job_changes,
 )
-from gramwatt.service.access.keys import one_project
+from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.rows import changes_of
 from gramwatt.service.store.columns import read_month, text_from_us, to_text, upsert
-from gramwatt.service.store.models import Deletion, Job, MonthlyReport, MonthlyReportJob, Score
-from gramwatt.service.store.months import ALL, MODELS, JobMonth
+from gramwatt.service.store.models import Deletion, Job, Score
+from gramwatt.service.store.months import ALL, OF_JOB, JobMonth, MonthlyReport, MonthlyReportJob
 
 MADE_FOR: dict[str, Cause] = {
     "ended": "late-records",
@@ -210,7 +210,7 @@ def _with_causes(
 
 def _zones(session: Session, month: str) -> dict[_Key, set[str]]:
     """Return the zones of the grid of each job of a month."""
-    factors = MODELS["month_factors"].__table__.c
+    factors = OF_JOB["month_factors"].c
     statement = sa.select(factors.job_id, factors.project, factors.zone).distinct()
     zones: dict[_Key, set[str]] = defaultdict(set)
     for job_id, project, zone in session.execute(statement.where(factors.month == month)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -16,15 +16,7 @@ from sqlalchemy.orm import Session
 from gramwatt.service.months.statements import Execute
 from gramwatt.service.store.columns import insert_of, upsert
 from gramwatt.service.store.models import Job
-from gramwatt.service.store.months import (
-    ALL,
-    MODELS,
-    OF_JOB,
-    JobMonth,
-    MonthMethod,
-    MonthMethodText,
-    MonthSum,
-)
+from gramwatt.service.store.months import ALL, METHODS, OF_JOB, JobMonth, MonthSum
 from gramwatt.service.store.restriction import RestrictedSession
 
 PORTION = 2_000
@@ -35,8 +27,7 @@ _LARGE = sa.text(f"SELECT set_config('work_mem', '{MEMORY}', true), set_config('
 """For the rest of the transaction: sums are made in memory, and nothing is compiled for them."""
 Rows = Mapping[str, Sequence[dict[str, Any]]]
 """The rows of a job by table, as `sci.month.rows.rows_of` makes them."""
-_TABLES = {name: cast(sa.Table, model.__table__) for name, model in OF_JOB.items()}
-_JOB_MONTHS = _TABLES["job_months"]
+_JOB_MONTHS = OF_JOB["job_months"]
 
 
 def from_session(session: Session) -> Execute:
@@ -69,11 +60,11 @@ def keep_rows(session: Session, job: Job, rows: Rows, *, is_new: bool) -> None:
     touched = _remove(session, job.id) | {
         (row["month"], row["project"]) for row in rows["job_months"]
     }
-    for table in ("month_methods", "month_method_texts"):
-        upsert(session, MODELS[table], rows[table])
-    for table, of_table in keyed.items():
+    for name, table in METHODS.items():
+        upsert(session, table, rows[name])
+    for name, of_table in keyed.items():
         if of_table:
-            session.connection().execute(sa.insert(_TABLES[table]), of_table)
+            session.connection().execute(sa.insert(OF_JOB[name]), of_table)
     _count(session, touched)
 
 
@@ -93,8 +84,8 @@ def erase_rows(session: Session, key: int) -> None:
         empty_sums(session, MonthSum.month == month, MonthSum.project.in_((project, ALL)))
     for method in sorted(methods):
         if not connection.scalar(sa.select(sa.exists().where(_JOB_MONTHS.c.method == method))):
-            connection.execute(sa.delete(MonthMethodText).where(MonthMethodText.method == method))
-            connection.execute(sa.delete(MonthMethod).where(MonthMethod.method == method))
+            for table in reversed(METHODS.values()):
+                connection.execute(sa.delete(table).where(table.c.method == method))
 
 
 def empty_sums(session: Session, *conditions: sa.ColumnElement[bool]) -> None:
@@ -117,7 +108,7 @@ def _remove(session: Session, key: int) -> set[tuple[str, str]]:
     """Remove the rows of a job; return the months and projects that they were in."""
     own = sa.select(JobMonth.month, JobMonth.project).where(JobMonth.job == key)
     touched = {(month, project) for month, project in session.execute(own)}
-    for table in _TABLES.values():
+    for table in OF_JOB.values():
         for month in sorted({month for month, _ in touched}):
             gone = sa.delete(table).where(table.c.month == month, table.c.job == key)
             session.connection().execute(gone)

@@ -9,7 +9,7 @@ from gramwatt.sci.month.yearly import (
     year_document,
     year_totals,
 )
-from gramwatt.service.access.keys import one_project
+from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months.report import month_alone

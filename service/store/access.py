@@ -1,25 +1,13 @@
-"""The tables of who may ask: projects, keys, browser sessions, and the log of
-what was done with them.
+"""The tables of who may ask: projects, keys and browser sessions.
 
 Keys and cookies are random 256-bit texts, of which only the SHA-256 digest is stored: nothing can
 be guessed from it, so no slow password hash is needed.
 """
 
-import json
-import re
-import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from sqlalchemy import Index
+from sqlalchemy.orm import Mapped, mapped_column
 
-import sqlalchemy as sa
-from msgspec.structs import replace
-from sqlalchemy import Index, String
-from sqlalchemy.engine import Connection
-from sqlalchemy.orm import Mapped, Session, mapped_column
-
-from gramwatt.sci.records.records import AnyRecord, JobRecord
-from gramwatt.service.store.columns import upsert
-from gramwatt.service.store.models import AutoKey, Base, Document, Label, Timestamp, Word
+from gramwatt.service.store.base import AutoKey, Base, Document, Label, Timestamp, Word
 
 
 class Project(Base):
@@ -75,84 +63,3 @@ class BrowserSession(Base):
     expires_us: Mapped[Timestamp]
     address: Mapped[Word] = mapped_column(default="")
     signer: Mapped[Word] = mapped_column(default="")
-
-
-class AuditEntry(Base):
-    """Who did what to what, when and from where; triggers refuse to change or delete a row."""
-
-    __tablename__ = "audit"
-
-    id: Mapped[AutoKey]
-    at_us: Mapped[Timestamp]
-    actor: Mapped[Label]
-    credential: Mapped[Word] = mapped_column(default="")
-    address: Mapped[Word]
-    action: Mapped[Word]
-    subject: Mapped[str] = mapped_column(String(1024))
-
-
-@contextmanager
-def audit_unlocked(connection: Connection) -> Iterator[None]:
-    """Let old entries of the log be deleted, and a name in it be erased, by its owner."""
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("ALTER TABLE audit DISABLE TRIGGER USER")
-        yield
-        connection.exec_driver_sql("ALTER TABLE audit ENABLE TRIGGER USER")
-        return
-    query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
-    triggers = connection.exec_driver_sql(query).all()
-    for name, _ in triggers:
-        connection.exec_driver_sql(f"DROP TRIGGER {name}")
-    yield
-    for _, statement in triggers:
-        connection.exec_driver_sql(statement)
-
-
-USER = "user"
-"""The tag that says whose job it is."""
-_ALIAS = re.compile(r"person-[0-9a-f]{12}")
-
-
-class Person(Base):
-    """The alias of a person and the name, null once it was erased."""
-
-    __tablename__ = "people"
-
-    alias: Mapped[Word] = mapped_column(primary_key=True)
-    name: Mapped[Label | None] = mapped_column(unique=True)
-
-
-def known_alias(session: Session, name: str) -> str | None:
-    """Return the alias of a name; None for one that nothing has."""
-    return session.scalar(sa.select(Person.alias).where(Person.name == name))
-
-
-def alias_of(session: Session, name: str) -> str:
-    """Return the alias of a name, a new one where nothing has that name; an alias is its own."""
-    if _ALIAS.fullmatch(name):
-        return name
-    if (alias := known_alias(session, name)) is None:
-        upsert(session, Person, [{"alias": f"person-{secrets.token_hex(6)}", "name": name}])
-        alias = known_alias(session, name)  # of two that add it at once, one does
-    assert alias is not None
-    return alias
-
-
-def with_aliases(session: Session, records: Iterable[AnyRecord]) -> list[AnyRecord]:
-    """Return records in which no tag `user` is a name."""
-    return [
-        replace(record, tags={**record.tags, USER: alias_of(session, record.tags[USER])})
-        if isinstance(record, JobRecord) and USER in record.tags
-        else record
-        for record in records
-    ]
-
-
-def with_names(session: Session, text: str) -> str:
-    """Return a JSON text with names for aliases; the alias stays where its name was erased."""
-    aliases = set(_ALIAS.findall(text))
-    if not aliases:
-        return text
-    statement = sa.select(Person.alias, Person.name).where(Person.alias.in_(sorted(aliases)))
-    names = {alias: json.dumps(name)[1:-1] for alias, name in session.execute(statement) if name}
-    return _ALIAS.sub(lambda alias: names.get(alias[0], alias[0]), text)

@@ -98,7 +98,7 @@ def read_month(text: str) -> MonthDoc:
 
 def upsert(
     session: Session,
-    model: type[DeclarativeBase],
+    model: type[DeclarativeBase] | sa.Table,
     rows: Sequence[Mapping[str, Any]],
     *,
     newer: tuple[str, ...] = (),
@@ -122,13 +122,13 @@ def upsert(
 @lru_cache
 def _statement(
     dialect: str,
-    model: type[DeclarativeBase],
+    model: type[DeclarativeBase] | sa.Table,
     columns: tuple[str, ...],
     newer: tuple[str, ...],
     replace: bool,
 ) -> tuple[sa.Executable, frozenset[str]]:
     """Return the statement of an upsert, and the columns of the table's key."""
-    table: Any = sa.inspect(model).local_table
+    table: Any = sa.inspect(model).selectable
     keys = frozenset(column.name for column in table.primary_key)
     statement = insert_of(dialect)(table)
     if not newer and not replace:

@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from gramwatt.service.store.models import AutoKey, Base, Key, Label, Timestamp, Word
+from gramwatt.service.store.base import AutoKey, Base, Key, Label, Timestamp, Word
 
 
 class IntensitySeries(Base):

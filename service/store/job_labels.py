@@ -15,8 +15,9 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.figures.document import JobDoc, JobHead
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.records.records import parse_time
+from gramwatt.service.store.base import LABEL_MOST
 from gramwatt.service.store.columns import to_us, upsert
-from gramwatt.service.store.models import LABEL_MOST, Job, JobLabel
+from gramwatt.service.store.models import Job, JobLabel
 
 TAG, HARDWARE, ZONE = "tag", "hardware", "zone"
 DIGEST = "sha256:"

@@ -83,7 +83,7 @@ def differences(store: Store) -> list[str]:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    from gramwatt.service.store.models import ONLY
+    from gramwatt.service.store.base import ONLY
     from gramwatt.service.store.tables import METADATA
 
     kind = store.url.get_backend_name()

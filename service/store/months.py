@@ -1,91 +1,87 @@
 """The tables of months, as `sci/month/columns.py` describes them, and the sums that are kept."""
 
-import json
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Index, String
+from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from gramwatt.sci.month.columns import TABLES
-from gramwatt.service.store.models import (
+from gramwatt.service.store.base import (
     AutoKey,
     Base,
     Document,
     Figure,
     Identifier,
-    JobKey,
     Key,
     Label,
     Month,
     Timestamp,
     Word,
 )
+from gramwatt.service.store.models import Job
 
 ALL = ""
 """How the store writes "every project"."""
-_TYPES: dict[str, Any] = {"text": sa.Text(), "int": sa.BigInteger(), "float": sa.Double()}
-_CLUSTERED = {"sqlite_with_rowid": False}
-"""SQLite keeps the rows of such a table in the order of its key: those of a month together."""
+_TYPES: dict[str, Any] = {"text": sa.Text(), "int": BigInteger(), "float": sa.Double()}
+_LABELS: dict[str, Any] = {"month": String(7), "project": String(512), "job_id": String(128)}
+"""Columns of texts that an index may hold."""
 
 
-class JobMonth(Base):
-    """The figures of a job in a month, by its newest score."""
+def _table(
+    name: str,
+    *key: str,
+    own: Sequence[sa.Column[Any]],
+    more: Sequence[sa.Index] = (),
+    **options: Any,
+) -> sa.Table:
+    """Return a table of months with this key: the columns of `TABLES`, and `own` ones.
 
-    __tablename__ = "job_months"
-    __table_args__ = (
-        sa.Index(None, "month", "project"),
-        sa.Index(None, "job"),
-        sa.Index(None, "model_id"),
-    )
-
-    month: Mapped[Month] = mapped_column(primary_key=True)
-    job: Mapped[JobKey] = mapped_column(primary_key=True, autoincrement=False)
-    project: Mapped[Label]
-    job_id: Mapped[Identifier]
-    model_id: Mapped[Label | None]
-    excluded: Mapped[str | None] = mapped_column(sa.Text)
-    revision: Mapped[int]
-    total_g: Mapped[float | None] = mapped_column(sa.Double)
-
-
-def _of_job(name: str, *key: str) -> type[Base]:
-    """Return the model of a table with several rows a job and month."""
-    columns: dict[str, Any] = {
-        "month": mapped_column(sa.String(7), primary_key=True),
-        "job": mapped_column(Key, primary_key=True, autoincrement=False),
-        "project": mapped_column(sa.String(512), nullable=False),
-        "job_id": mapped_column(sa.String(128), nullable=False),
-    }
-    for column in key:
-        kind = _TYPES[TABLES[name][column]]
-        columns[column] = mapped_column(kind, primary_key=True, autoincrement=False)
-    title = "".join(word.title() for word in name.split("_"))
-    about = {"__tablename__": name, "__table_args__": _CLUSTERED, "__module__": __name__}
-    return cast(type[Base], type(title, (Base,), {**about, **columns}))
+    It is a plain one: statements in SQL read it, and mapping its columns would take a tenth of the
+    time of `gramwatt month`.
+    """
+    columns = {column.name: column for column in own}
+    for column, kind in TABLES[name].items():
+        columns.setdefault(
+            column,
+            sa.Column(
+                column,
+                _LABELS.get(column, _TYPES[kind.rstrip("?")]),
+                primary_key=column in key,
+                autoincrement=False,
+                nullable=kind.endswith("?"),
+            ),
+        )
+    ordered = (columns[column] for column in dict.fromkeys((*key, *columns)))
+    return sa.Table(name, Base.metadata, *ordered, *more, **options)
 
 
-class MonthMethod(Base):
-    """By what scores are made that are made alike."""
-
-    __tablename__ = "month_methods"
-
-    method: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+def _key(name: str, *more: Any) -> sa.Column[Any]:
+    return sa.Column(name, Key, *more, primary_key=True, autoincrement=False)
 
 
-class MonthMethodText(Base):
-    """A text of a method, such as a source."""
-
-    __tablename__ = "month_method_texts"
-
-    method: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    what: Mapped[str] = mapped_column(sa.Text, primary_key=True)
-    text: Mapped[str] = mapped_column(sa.Text, primary_key=True)
+def _of_job(name: str, *key: str) -> sa.Table:
+    """Return a table with several rows a job and month."""
+    # SQLite keeps the rows of such a table in the order of its key: those of a month together.
+    return _table(name, "month", "job", *key, own=(_key("job"),), sqlite_with_rowid=False)
 
 
-OF_JOB: dict[str, type[Base]] = {
-    "job_months": JobMonth,
+OF_JOB: dict[str, sa.Table] = {
+    "job_months": _table(
+        "job_months",
+        *("month", "job"),
+        own=(
+            _key("job", ForeignKey(Job.id, ondelete="CASCADE")),
+            sa.Column("model_id", String(512)),
+            sa.Column("revision", sa.Integer, nullable=False),
+        ),
+        more=(
+            sa.Index(None, "month", "project"),
+            sa.Index(None, "job"),
+            sa.Index(None, "model_id"),
+        ),
+    ),
     "month_effects": _of_job("month_effects", "input_id"),
     "month_days": _of_job("month_days", "day"),
     "month_counts": _of_job("month_counts", "unit"),
@@ -93,16 +89,75 @@ OF_JOB: dict[str, type[Base]] = {
     "month_factors": _of_job("month_factors", "number"),
 }
 """The tables with rows of jobs."""
-MODELS: dict[str, type[Base]] = {
-    **OF_JOB,
-    "month_methods": MonthMethod,
-    "month_method_texts": MonthMethodText,
+METHODS: dict[str, sa.Table] = {
+    "month_methods": _table("month_methods", "method", own=(_key("method"),)),
+    "month_method_texts": _table(
+        "month_method_texts", "method", "what", "text", own=(_key("method"),)
+    ),
 }
-for _name, _model in MODELS.items():
-    for _column, _kind in TABLES[_name].items():
-        if _column not in _model.__table__.c:
-            _type = _TYPES[_kind.rstrip("?")]
-            setattr(_model, _column, mapped_column(_type, nullable=_kind.endswith("?")))
+"""By what scores are made that are made alike; and the texts of that, such as a source."""
+
+
+class JobMonth(Base):
+    """A job in a month, by its newest score: the columns that lists and reports select.
+
+    A restricted session sees mapped tables alone.
+    """
+
+    __table__ = OF_JOB["job_months"]
+    __mapper_args__ = {
+        "include_properties": (
+            *("month", "job", "project", "job_id", "excluded", "revision"),
+            *("energy_kwh", "operational_g", "embodied_g"),
+        )
+    }
+
+    month: Mapped[str]
+    job: Mapped[int]
+    project: Mapped[str]
+    job_id: Mapped[str]
+    excluded: Mapped[str | None]
+
+
+class MonthlyReport(Base):
+    """A kept report of a month; the project is empty for the report over all projects.
+
+    It never changes, but for `changes`: how often the rows of the month had changed when it was
+    last known to hold (`MonthSum`).
+    """
+
+    __tablename__ = "monthly_reports"
+    __table_args__ = (UniqueConstraint("month", "project", "revision"),)
+
+    id: Mapped[AutoKey]
+    month: Mapped[str] = mapped_column(String(7))
+    project: Mapped[Label]
+    revision: Mapped[int]
+    made_us: Mapped[Timestamp]
+    changes: Mapped[int] = mapped_column(BigInteger)
+    doc: Mapped[Document]
+
+
+class MonthlyReportJob(Base):
+    """A job in the sums of a kept report: by which of its scores, and its part of the month.
+
+    The columns are those of `sci.month.revised.JobRow`. Rows never change, and stay when the job
+    is deleted.
+    """
+
+    __tablename__ = "monthly_report_jobs"
+
+    report: Mapped[int] = mapped_column(
+        Key, ForeignKey("monthly_reports.id", ondelete="CASCADE"), primary_key=True
+    )
+    job_id: Mapped[Identifier] = mapped_column(primary_key=True)
+    project: Mapped[Label] = mapped_column(primary_key=True)
+    revision: Mapped[int]
+    energy_kwh: Mapped[float | None]
+    operational_g: Mapped[float | None]
+    embodied_g: Mapped[float | None]
+    cause: Mapped[Word | None]
+    detail: Mapped[Label | None]
 
 
 class MonthSum(Base):
@@ -116,10 +171,10 @@ class MonthSum(Base):
 
     month: Mapped[Month] = mapped_column(primary_key=True)
     project: Mapped[Label] = mapped_column(primary_key=True)
-    changes: Mapped[int] = mapped_column(sa.BigInteger)
-    made_of: Mapped[int | None] = mapped_column(sa.BigInteger)
+    changes: Mapped[int] = mapped_column(BigInteger)
+    made_of: Mapped[int | None] = mapped_column(BigInteger)
     document: Mapped[Document | None]
-    advised_of: Mapped[int | None] = mapped_column(sa.BigInteger)
+    advised_of: Mapped[int | None] = mapped_column(BigInteger)
     advice: Mapped[Document | None]
 
 
@@ -157,57 +212,3 @@ class Budget(Base):
     version: Mapped[int] = mapped_column(BigInteger)
     set_us: Mapped[Timestamp]
     set_by: Mapped[Label]
-
-
-class Alert(Base):
-    """A threshold [percent] that a project has reached in a month; `doc` is what is sent of it.
-
-    It is of the budget as it was set then, of its `budget_version`.
-    """
-
-    __tablename__ = "alerts"
-
-    project: Mapped[Label] = mapped_column(primary_key=True)
-    month: Mapped[str] = mapped_column(String(7), primary_key=True)
-    budget_version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    threshold: Mapped[Figure] = mapped_column(primary_key=True)
-    made_us: Mapped[Timestamp]
-    doc: Mapped[Document]
-
-
-class OutboxMessage(Base):
-    """A message to deliver, and what became of it; `next_us` is when it is tried, or claimed until.
-
-    `key` names the alert and the channel, so that no alert is sent twice by one channel.
-    """
-
-    __tablename__ = "outbox"
-    __table_args__ = (Index(None, "sent_us", "next_us"),)
-
-    id: Mapped[AutoKey]
-    project: Mapped[Label]
-    key: Mapped[str] = mapped_column(String(1024), unique=True)
-    channel: Mapped[Word]
-    target: Mapped[str] = mapped_column(String(2048))
-    doc: Mapped[Document]
-    made_us: Mapped[Timestamp]
-    attempts: Mapped[int]
-    next_us: Mapped[Timestamp | None]
-    sent_us: Mapped[Timestamp | None]
-    error: Mapped[Label | None]
-
-
-def outbox_row(
-    key: Sequence[object], project: str, to: tuple[str, str], doc: str, now_us: int
-) -> dict[str, Any]:
-    """Return the row of a new message to a channel and a target; with these its `key` is unique."""
-    return {
-        "project": project,
-        "key": json.dumps([*key, *to]),
-        "channel": to[0],
-        "target": to[1],
-        "doc": doc,
-        "made_us": now_us,
-        "attempts": 0,
-        "next_us": now_us,
-    }

@@ -7,13 +7,12 @@ however far, by the row they belong to. Other tables are not restricted.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
 
-from gramwatt.service.store.models import PROJECTS, Base, way_to_project
+from gramwatt.service.store.base import PROJECTS, Base
 
 
 class ForeignProjectError(Exception):
@@ -30,15 +29,6 @@ class RestrictedSession(Session):
     def __init__(self, projects: frozenset[str], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.info[PROJECTS] = projects
-
-
-@cache
-def restricted_tables() -> dict[type[Base], tuple[str, ...]]:
-    """Return the way to the project of each restricted model: columns to follow, the last is
-    `project`.
-    """
-    models = [mapper.class_ for mapper in Base.registry.mappers]
-    return {model: way for model in models if (way := way_to_project(model.__table__))}
 
 
 _CRITERIA = with_loader_criteria(

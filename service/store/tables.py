@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from gramwatt.service.store import access, intensity, months
-from gramwatt.service.store.models import POSTGRESQL, Base
+from gramwatt.service.store import (
+    access,
+    alerts,
+    audit,
+    intensity,
+    journal,
+    models,
+    months,
+    people,
+    serving,
+)
+from gramwatt.service.store.base import POSTGRESQL, Base
 
-MODULES = (access, intensity, months)
-"""Modules with tables beside those of `models`."""
+MODULES = (access, alerts, audit, intensity, journal, models, months, people, serving)
+"""Modules with tables."""
 METADATA = Base.metadata
 for _table in METADATA.tables.values():
     for _index in _table.indexes:

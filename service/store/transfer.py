@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from gramwatt.sci.figures.errors import StoreError
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import SchemaError, refuse_other, upgrade
-from gramwatt.service.store.models import Listening
+from gramwatt.service.store.serving import Listening
 from gramwatt.service.store.tables import METADATA
 
 

@@ -24,7 +24,7 @@ from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.store.columns import span_us, upsert
 from gramwatt.service.store.database import UNAVAILABLE, Store, failure_text
-from gramwatt.service.store.models import Listening
+from gramwatt.service.store.serving import Listening
 
 RENEW = timedelta(seconds=2)
 """How often the leader uses its lock, and the others ask for it."""

@@ -14,7 +14,7 @@ from gramwatt.service.common.requests import cut, decode_cursor
 from gramwatt.service.container import Service
 from gramwatt.service.metrics import Measure
 from gramwatt.service.store.columns import span_us, text_from_us
-from gramwatt.service.store.models import TaskRun
+from gramwatt.service.store.serving import TaskRun
 from gramwatt.service.tasks.table import TASKS, Task
 
 KEPT = 100

@@ -22,9 +22,10 @@ from gramwatt.service.jobs import scoring as score_job
 from gramwatt.service.months import rows as month_rows
 from gramwatt.service.months import spending
 from gramwatt.service.store import columns, database
+from gramwatt.service.store.alerts import OutboxMessage
 from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.store.months import ALL, MonthSum, OutboxMessage
+from gramwatt.service.store.months import ALL, MonthSum
 from gramwatt.service.tasks import rescoring, upkeep
 from tests.simulation.surroundings import SCENE
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from gramwatt.service.app import create_app
 from gramwatt.service.erasure import ACTORS, OWN
 from gramwatt.service.store import months
-from gramwatt.service.store.models import Base
+from gramwatt.service.store.tables import METADATA
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import body, journal
 from tests.service.cli.command import gramwatt
@@ -30,7 +30,7 @@ def names_left(service, name):
     """Every table and column that has a text with the name in it."""
     found = set()
     with service.store.engine.connect() as connection:
-        for table in Base.metadata.tables.values():
+        for table in METADATA.tables.values():
             for row in connection.execute(sa.select(table)).mappings():
                 found |= {(table.name, key) for key, cell in row.items() if name in str(cell)}
     if service.store.path is not None:
@@ -174,13 +174,13 @@ def test_every_table_and_column_that_names_somebody_is_erased():
     known = {(column.class_.__tablename__, column.key) for column in ACTORS}
     named = {
         (table.name, column.name)
-        for table in Base.metadata.tables.values()
+        for table in METADATA.tables.values()
         for column in table.columns
         if column.name.endswith("_by") or column.name == "actor"
     }
     of_aliases = {("corrections", "made_by"), ("deletions", "deleted_by")}
     of_aliases.add(("intensity_files", "imported_by"))
     assert named - known == of_aliases
-    of_projects = {name for name, table in Base.metadata.tables.items() if "project" in table.c}
+    of_projects = {name for name, table in METADATA.tables.items() if "project" in table.c}
     of_jobs = {"jobs", *months.OF_JOB}
     assert of_projects - of_jobs == {model.__tablename__ for model in OWN}

@@ -15,8 +15,9 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.access import ApiKey
-from gramwatt.service.store.models import Base, TaskRun
-from gramwatt.service.store.restriction import restricted_tables
+from gramwatt.service.store.base import Base, way_to_project
+from gramwatt.service.store.serving import TaskRun
+from gramwatt.service.store.tables import METADATA
 from gramwatt.service.tasks.upkeep import delete_old_audit
 from tests.journals import body, journal, lines
 
@@ -340,22 +341,20 @@ def test_a_bound_key_sends_jobs_of_its_project_only(client, two):
 
 def test_tables_without_a_project_are_known():
     """A new table is restricted by its project, or named here because it holds nothing of one."""
-    free = {mapper.class_.__name__ for mapper in Base.registry.mappers} - {
-        model.__name__ for model in restricted_tables()
-    }
-    of_access = {"ApiKey", "BrowserSession", "AuditEntry", "Person"}
-    of_tasks = {"TaskRun", "Listening", "FactorBackfill"}
+    free = {name for name, table in METADATA.tables.items() if not way_to_project(table)}
+    of_access = {"api_keys", "browser_sessions", "audit", "people"}
+    of_tasks = {"task_runs", "listening", "factor_backfill"}
     # Found by an id that only its client knows, or by the name of its key.
-    of_clients = {"KeptAnswer"}
-    of_the_grid = {"IntensitySeries", "IntensityDay", "IntensityArrival", "IntensityQuestion"}
-    of_the_grid.add("IntensityFile")
-    of_methods = {"MonthMethod", "MonthMethodText"}  # engine, catalog and sources
+    of_clients = {"kept_answers"}
+    of_the_grid = {name for name in METADATA.tables if name.startswith("intensity_")}
+    of_methods = {"month_methods", "month_method_texts"}  # engine, catalog and sources
     assert free == of_access | of_tasks | of_clients | of_the_grid | of_methods
 
 
 def test_each_statement_has_the_condition_of_each_of_its_tables(light):
     """As an entity, by another name, within another statement, joined; whatever ran before."""
-    store, models = light.store.of_projects(frozenset({"A", "B"})), list(restricted_tables())
+    store = light.store.of_projects(frozenset({"A", "B"}))
+    models = [each.class_ for each in Base.registry.mappers if way_to_project(each.local_table)]
     every = sa.select(sa.literal(1))
     with store.read() as session:
         sent = []

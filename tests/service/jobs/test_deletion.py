@@ -10,8 +10,9 @@ from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
-from gramwatt.service.store import models
+from gramwatt.service.store.models import Job
 from gramwatt.service.store.months import MonthSum
+from gramwatt.service.store.tables import METADATA
 from tests.journals import body, journal, lines
 
 NDJSON = "application/x-ndjson"
@@ -58,10 +59,8 @@ def test_nothing_of_it_is_left_but_the_record(service):
     delete_job(service, "job-1", by="u-1")
     with service.store.read() as session:
         left = {
-            mapper.local_table.name: session.scalar(
-                sa.select(sa.func.count()).select_from(mapper.local_table)
-            )
-            for mapper in models.Base.registry.mappers
+            table.name: session.scalar(sa.select(sa.func.count()).select_from(table))
+            for table in METADATA.tables.values()
         }
         sums = session.execute(sa.select(MonthSum.document, MonthSum.advice)).all()
     assert [left.pop(name) for name in ("deletions", "audit", "people")] == [1, 1, 1]
@@ -121,4 +120,4 @@ def test_an_upload_at_the_same_time_does_not_bring_it_back(service):
         with pytest.raises(DeletedJobError):
             ingest(service, name, mine)
         with service.store.read() as session:
-            assert session.scalars(sa.select(models.Job.job_id)).all() == []
+            assert session.scalars(sa.select(Job.job_id)).all() == []

@@ -13,8 +13,8 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.sums import sum_month
 from gramwatt.service.months.year import year_report
-from gramwatt.service.store.models import MonthlyReport
-from gramwatt.service.store.months import MonthSum, OutboxMessage
+from gramwatt.service.store.alerts import OutboxMessage
+from gramwatt.service.store.months import MonthlyReport, MonthSum
 from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines

@@ -28,7 +28,9 @@ from gramwatt.service.months import revisions as revisions_room
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import keep_month, month_text
 from gramwatt.service.months.revisions import compare, job_table
-from gramwatt.service.store.models import Base, Job, MonthlyReport
+from gramwatt.service.store.base import Base
+from gramwatt.service.store.models import Job
+from gramwatt.service.store.months import MonthlyReport
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt

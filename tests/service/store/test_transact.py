@@ -21,9 +21,9 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.database import Store
+from gramwatt.service.store.journal import Interval
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import Interval, MonthlyReport
-from gramwatt.service.store.months import FactorBackfill, MonthSum
+from gramwatt.service.store.months import FactorBackfill, MonthlyReport, MonthSum
 from tests.journals import journal, lines
 
 

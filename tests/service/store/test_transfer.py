@@ -19,9 +19,9 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import transfer
-from gramwatt.service.store.access import AuditEntry
+from gramwatt.service.store.audit import AuditEntry
+from gramwatt.service.store.base import Base
 from gramwatt.service.store.database import Store
-from gramwatt.service.store.models import Base
 from gramwatt.service.tasks.upkeep import back_up
 from tests.journals import START, body, journal, lines
 from tests.service.cli.command import gramwatt

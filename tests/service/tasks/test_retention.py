@@ -10,7 +10,8 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.store.models import Count, Interval, Job, Statement
+from gramwatt.service.store.journal import Count, Interval, Statement
+from gramwatt.service.store.models import Job
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.upkeep import score_pending
 from tests.journals import START, Writer, body, journal, lines

@@ -13,7 +13,7 @@ from gramwatt.service.api.support import answered_once
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Caller
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.store.models import TaskRun
+from gramwatt.service.store.serving import TaskRun
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.leader import beat, expect
 from gramwatt.service.tasks.scheduler import Scheduler

@@ -16,7 +16,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import find_job, job_document, rescore
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
-from gramwatt.service.store.models import MonthlyReport, Score
+from gramwatt.service.store.models import Score
+from gramwatt.service.store.months import MonthlyReport
 from gramwatt.service.tasks.leader import leader_of
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import Job, Listening, TaskRun
+from gramwatt.service.store.models import Job
+from gramwatt.service.store.serving import Listening, TaskRun
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import body, journal
 from tests.service.processes import eventually, get, running, send, serving

@@ -21,8 +21,8 @@ from gramwatt.service.jobs.ingest import MOST_SPANS, Arrived, ingest
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.months.report import month_report
 from gramwatt.service.store.columns import to_text
+from gramwatt.service.store.journal import Interval
 from gramwatt.service.store.migrate import upgrade
-from gramwatt.service.store.models import Interval
 from tests.journals import MINUTE, journal, lines
 
 # 3 minutes at 600 W: 3 x 60 s x 600 W = 108 000 J = 0.03 kWh.

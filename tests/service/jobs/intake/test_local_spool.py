@@ -128,7 +128,7 @@ def test_lines_that_arrive_while_taking_in_are_not_lost(home, monkeypatch):
     monkeypatch.setattr(SpoolFolder, "is_closed", write_and_look)
     ingest_home(home)
     service = open_store(home)
-    from gramwatt.service.store.models import Writer
+    from gramwatt.service.store.journal import Writer
 
     with service.store.read() as session:
         writers = {row.writer: row.contiguous for row in session.query(Writer)}

@@ -30,7 +30,7 @@ from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.api.jobs import lines_of
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.store.models import Count, Interval, Statement
+from gramwatt.service.store.journal import Count, Interval, Statement
 from tests.journals import START, Writer, body, journal, lines
 
 NDJSON = "application/x-ndjson"
