@@ -544,10 +544,7 @@ def summary_lines(document: MonthDoc) -> list[str]:
 
 
 def _saving(row: AdviceRow) -> str:
-    projects = dict.fromkeys(isolated(job.project) for job in row.named)
-    where = ", ".join([*projects][:FIRST_CAUSES])
-    saves = f"saves {value_text(row.saved_g)}" + (f" in {where}" if where else "")
-    return f"{details.action(row)}: {saves}, {jobs_text(row.jobs)}"
+    return f"{details.action(row)} ({details.jobs_of(row)}): saves {value_text(row.saved_g)}"
 
 
 def _worst(budgets: Sequence[BudgetUse]) -> Sequence[BudgetUse]:
@@ -610,7 +607,7 @@ SECTIONS: tuple[Section[MonthDoc], ...] = (
     Section("Emission factors", details.factors, lambda month: month.factors, annex=B),
     Section("How the figures are known", details.quality, annex=B),
     Section("Notices", details.notices, lambda month: month.notice_counts, annex=B),
-    Section("Method and boundary", details.method, annex=B),
+    Section("Method and boundary", details.method, lambda month: month.method, annex=B),
     Section("Methods of the last twelve months", details.methods, details.has_methods, annex=B),
     Section("Sources", details.sources, annex=B),
 )

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from gramwatt import __version__
 from gramwatt.reports.charts import PARTS, columns, ranged_bars, stack, tip
 from gramwatt.reports.model import (
     Block,
@@ -70,6 +69,7 @@ from gramwatt.sci.month.documents import (
     PendingDoc,
     PendingJobRow,
     ProjectRow,
+    TopJob,
     TrendRow,
 )
 from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow
@@ -148,8 +148,7 @@ SIDES = {"provider": "made it", "consumer": "used it", "other": "other work"}
 """What runs did with a model, by persona."""
 EFFECTS = (
     "On page one, hardware is embodied carbon per unit; method is other versions of engine or "
-    "catalog, and another kind, publisher or resolution of intensity. What both months share "
-    "cancels in the range of a change."
+    "catalog, and another kind or source of intensity."
 )
 PROJECTS: tuple[Field[ProjectRow], ...] = (
     Field("Project", lambda row: row.project, 1.4),
@@ -217,7 +216,8 @@ def comparison(document: MonthDoc) -> list[Block]:
         Field(f"Before{days}", lambda row: whole(row[2], row[4], reads[1]), 1.2, "right"),
         Field("Change", lambda row: change(*row[1:4]), 1.4, "right"),
         last=[("Jobs", str(now.jobs), str(before.jobs), _with_sign(more, f"{abs(more)}"))],
-        note=f"A change is stated only where its range leaves out no change. {EFFECTS}",
+        note="A change is stated only where its range leaves out no change; what both months share "
+        f"cancels. {EFFECTS}",
     )
     return [terms]
 
@@ -438,13 +438,13 @@ def components(document: MonthDoc) -> list[Block]:
             "value": row.g.value / size,
             "low": row.g.low / size,
             "high": row.g.high / size,
-            "label": f"{value_text(row.g)}, {_share(row.g, total_g)}",
+            "label": f"{value_text(row.g)}, {share_text(row.g, total_g)}",
             "tip": tip(component_name(row), row.g),
             "estimated": is_estimate(row.g),
         }
         for row in rows
     ]
-    lines = [(component_name(row), row.g, _share(row.g, total_g)) for row in rows]
+    lines = [(component_name(row), row.g, share_text(row.g, total_g)) for row in rows]
     lines.append(("Total", total_g, percent(1.0)))
     data = data_table("Components", ("Component", "Carbon", "Share"), lines)
     alt = "; ".join(f"{component_name(row)} {text(row.g)}" for row in rows)
@@ -454,8 +454,7 @@ def components(document: MonthDoc) -> list[Block]:
         return [chart]
     narrow = (
         f"The accelerators' electricity alone, as many reports count, is {text(of.narrow_kwh)} and "
-        f"{text(of.narrow_g)}. Scores count processors, memory, cooling and making the hardware "
-        "too. Water and abiotic depletion (ADPe) are not stated: the catalog has no sourced factor."
+        f"{text(of.narrow_g)}. Water and abiotic depletion (ADPe) have no sourced factor."
     )
     return [chart, Text(narrow)]
 
@@ -528,10 +527,7 @@ def _files(row: FactorRow) -> str:
 
 def projects(document: MonthDoc) -> list[Block]:
     """Return sum(C) over sum(R) of each project and unit."""
-    note = (
-        "All carbon over all work, not a mean of the jobs' scores. The score is that of the least "
-        "conforming job."
-    )
+    note = "All carbon over all work, not a mean of scores; the status of the least conforming job."
     return [table("SCI by project and unit", document.projects, *PROJECTS, note=note)]
 
 
@@ -546,8 +542,8 @@ def models(document: MonthDoc) -> list[Block]:
         Field("Energy", lambda row: row.energy_kwh, 1.2, "right"),
         Field("Carbon", lambda row: row.total_g, 1.3, "right"),
         Field("Of it not finished", _unfinished, 1.3, "right"),
-        note="Runs that failed, were stopped or got lost count in full. Making a model and using "
-        "it are never added. All months of a model: gramwatt jobs --model-id ID.",
+        note="Runs without a result count in full. Making a model and using it are never added. "
+        "All months of a model: gramwatt jobs --model-id ID.",
     )
     return [runs]
 
@@ -568,20 +564,23 @@ def top_jobs(document: MonthDoc) -> list[Block]:
         document.top_jobs,
         Field("Job", job_cell, 2.2),
         Field("Project", lambda job: Pair(job.project, job.owner or ""), 1.2),
-        Field("State", lambda job: job.state, 0.9),
-        Field("Duration", lambda job: duration(job.duration_s), 0.9, "right"),
+        Field("Duration", _duration, 0.9, "right"),
         Field("Energy", lambda job: job.energy_kwh, 1.1, "right"),
         Field("Carbon", lambda job: counted(job), 1.2, "right"),
-        note="Energy and carbon are those of this month, the duration is the whole job's.",
+        note="Energy and carbon are of this month, the duration of the whole job.",
     )
     return [jobs]
+
+
+def _duration(job: TopJob) -> Pair:
+    return Pair(duration(job.duration_s), "" if job.state == "completed" else job.state)
 
 
 def ledger(document: MonthDoc) -> list[Block]:
     """Return what became of the work."""
     note = (
         "Reserved without work: accelerators with a mean use below 5 % over a completed job. "
-        "Search: completed runs with the tag sweep. Failed, stopped and lost runs count in full."
+        "Search: completed runs with the tag sweep."
     )
     unseen = document.idle_not_seen_kwh
     if unseen is not None:
@@ -595,7 +594,7 @@ def ledger(document: MonthDoc) -> list[Block]:
         Field("Jobs", lambda row: f"{'in ' * (row.outcome == 'idle')}{row.jobs}", 0.6, "right"),
         Field("Energy", lambda row: row.energy_kwh, 1.2, "right"),
         Field("Carbon", lambda row: row.total_g, 1.3, "right"),
-        Field("Share", lambda row: _share(row.total_g, total_g), 0.7, "right"),
+        Field("Share", lambda row: share_text(row.total_g, total_g), 0.7, "right"),
         note=note,
         last=[("Total", *_total(document))],
     )
@@ -609,7 +608,7 @@ def chargeback(document: MonthDoc) -> list[Block]:
         "By project and owner",
         document.chargeback,
         *CHARGES,
-        Field("Share", lambda row: _share(row.total_g, total_g), 0.7, "right"),
+        Field("Share", lambda row: share_text(row.total_g, total_g), 0.7, "right"),
         note="The owner is the tag user of the job.",
         last=[("Total", "", *_total(document))],
     )
@@ -619,7 +618,7 @@ def chargeback(document: MonthDoc) -> list[Block]:
 def _total(document: MonthDoc) -> tuple[Cell, ...]:
     """Return the last cells of a sum's row: jobs, energy, carbon and the whole share."""
     totals = document.totals
-    share = _share(totals.total_g, totals.total_g)
+    share = share_text(totals.total_g, totals.total_g)
     return str(totals.jobs), *_whole(document), share
 
 
@@ -629,7 +628,8 @@ def _whole(document: MonthDoc) -> tuple[Pair, Pair]:
     return whole(totals.energy_kwh, "energy_kwh", read), whole(totals.total_g, "total_g", read)
 
 
-def _share(figure: Quantity | None, whole: Quantity | None) -> str:
+def share_text(figure: Quantity | None, whole: Quantity | None) -> str:
+    """Return which part a figure is of a whole, in percent; "" where one is not known."""
     if figure is None or whole is None or whole.value <= 0:
         return ""
     return percent(figure.value / whole.value)
@@ -718,9 +718,8 @@ def advice(document: MonthDoc) -> list[Block]:
         reasons = "; ".join(dict.fromkeys(row.reason for row in first))
         words = (
             f"Those on page one rest on this: {reasons}. {jobs_text(count)} "
-            f"{'was' if count == 1 else 'were'} examined, those with the most carbon of each work, "
-            "and a saving is their sum. Idle time and runs without a result are sums over all "
-            "jobs, of these runs at most. Likely is at least 7 in 10, sure at least 9 in 10."
+            f"{'was' if count == 1 else 'were'} examined, the largest of each work; idle time and "
+            "runs without a result are of all jobs. Likely: at least 7 in 10; sure: 9 in 10."
         )
         blocks.append(Text(words))
     traced = [row for row in document.followed if row.outcome is not None]
@@ -834,15 +833,13 @@ def notices(document: MonthDoc) -> list[Block]:
         Field("Notice", lambda row: row[0], 1.6),
         Field("What it says", lambda row: CODES.get(row[0], ""), 4.4),
         Field("Jobs", lambda row: row[1], 0.6, "right"),
-        note="Each job's report has its own notices, with the figures they touch.",
     )
     return [rows]
 
 
 def method(document: MonthDoc) -> list[Block]:
     """Return the standard, the means of the month and the boundary."""
-    note = Text("Intensity and PUE are means over the month; each job's report has its own.")
-    return [*method_blocks(document.method), note] if document.method else [note]
+    return method_blocks(document.method) if document.method else []
 
 
 def sources(document: MonthDoc) -> list[Block]:
@@ -860,11 +857,9 @@ def statement(document: MonthDoc) -> list[Block]:
         had = f"{jobs_text(before.jobs)} and {text(before.total_g)}"
         revision += f"; revision {before.revision} had {had}"
     facts = (
-        ("Issued", issued(document)),
         ("Organisation", by.organisation or UNKNOWN),
         ("Accountable", by.accountable or "nobody named: set GRAMWATT_ACCOUNTABLE"),
         ("Contact", by.contact or UNKNOWN),
-        ("Prepared by", f"gramwatt {__version__}, from its meters' journals"),
         ("Revision", revision),
         ("Scores", DECLARED),
         ("Assurance", "none: not assured by a third party"),

@@ -10,19 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import to_builtins
 
 from gramwatt import __version__
-from gramwatt.reports.charts import ranked
 from gramwatt.reports.model import (
     Align,
     Block,
     Cell,
-    Chart,
     Column,
     Facts,
     Figure,
@@ -86,9 +84,8 @@ TIERS = (
 )
 RANGES = (
     "Every range is meant to hold the true value eight times in ten. Ranges combine as JCGM 100 "
-    "and 101 say: independent errors partly cancel, and an input that stands in several figures "
-    "is one error. Figures are printed with the digits that their ranges support; JSON and tables "
-    "hold them in full."
+    "and 101 say: independent errors partly cancel; an input of several figures is one error. JSON "
+    "and tables hold all digits."
 )
 SUPPLIES = {
     "grid": "from the grid",
@@ -325,7 +322,7 @@ def quality_blocks(
     grade = quality.grade
     blocks: list[Block] = [
         Text(f"Grade {grade}: {GRADES.get(grade, 'no description')}. A is best, D is worst."),
-        *(Text(_limit(limit)) for limit in limits),
+        *([Listing(tuple(map(_limit, limits)))] if limits else []),
     ]
     if not whole:
         blocks.append(Text(PARTLY_READ if quality.energy else UNREAD))
@@ -334,32 +331,16 @@ def quality_blocks(
         "Intensity": quality.intensity,
         "Embodied carbon": {f"tier {tier}": share for tier, share in quality.embodied.items()},
     }
-    rows = [
-        (what, kind, share)
+    rows = tuple(
+        (what, ", ".join(f"{percent(share)} {kind}" for kind, share in _largest(shares)))
         for what, shares in named.items()
-        for kind, share in sorted(shares.items(), key=lambda item: -item[1])
-    ]
-    if not rows:
-        return blocks
-    caption = "How the energy, the intensity and the embodied carbon are known; striped: by a model"
-    bars = [
-        {
-            "name": f"{what}: {kind}",
-            "share": share,
-            "label": percent(share),
-            "tip": [
-                f"{what}: {kind}",
-                percent(share),
-                *(["estimated"] if kind in MODELLED else []),
-            ],
-            "estimated": kind in MODELLED,
-        }
-        for what, kind, share in rows
-    ]
-    lines = [(what, kind, percent(share)) for what, kind, share in rows]
-    alt = ", ".join(f"{what}: {kind} {share}" for what, kind, share in lines)
-    data = data_table(caption, ("What", "Kind", "Share"), lines)
-    return [*blocks, Chart(caption, f"Bars of shares: {alt}.", ranked(bars), data), Text(TIERS)]
+        if shares
+    )
+    return [*blocks, Facts(rows), Text(TIERS)] if rows else blocks
+
+
+def _largest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(shares.items(), key=lambda item: -item[1])
 
 
 def _limit(limit: GradeLimit) -> str:
@@ -404,14 +385,27 @@ def method_blocks(method: MethodDoc | MonthMethodDoc) -> list[Block]:
 
 
 def source_blocks(sources: Sequence[str]) -> list[Block]:
-    """Return the sources of figures, and what the keys in them stand for, with links."""
-    figures = Text(f"{capitalised('; '.join(sources))}.")
+    """Return the sources of figures, and what the keys in them stand for, with links.
+
+    Sources that begin with the same words, up to a comma, are one item.
+    """
+    items: dict[str, list[str]] = {}
+    for source in sources:
+        first, _, rest = source.partition(", ")
+        items.setdefault(first, []).append(rest)
+    figures = Listing(tuple(capitalised(_joined(*item)) for item in items.items()))
     rows = keys_of(sources)
     if not rows:
         return [figures] if sources else []
-    titles = ("Key", 1.1), ("Title", 2.2), ("Licence", 0.9), ("Link", 2.5)
+    titles = ("Key", 1.1), ("Title", 2.4), ("Licence", 1.0), ("Link", 2.4)
     columns = tuple(Column(title, weight=weight) for title, weight in titles)
     return [figures, Table("What the keys stand for", columns, tuple(rows))]
+
+
+def _joined(first: str, rest: Sequence[str]) -> str:
+    if len(rest) == 1:
+        return ", ".join(filter(None, (first, *rest)))
+    return f"{first}: {'; '.join(filter(None, rest))}"
 
 
 def keys_of(sources: Iterable[str]) -> list[tuple[str, str, str, str]]:

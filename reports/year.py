@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gramwatt.reports.model import Block, Document, Facts, Figures, Heading, Text
 from gramwatt.reports.month import FIRST_BUDGETS, budget_table, sums, trend
-from gramwatt.reports.month_sections import FIRST_ADVICE, advice_table, month_name
+from gramwatt.reports.month_sections import FIRST_ADVICE, advice_table, month_name, share_text
 from gramwatt.reports.sections import (
     STATUS,
     Field,
@@ -16,9 +16,17 @@ from gramwatt.reports.sections import (
     source_blocks,
     table,
 )
-from gramwatt.sci.figures.formatting import UNKNOWN, against, jobs_text, number, percent, text
+from gramwatt.sci.figures.formatting import (
+    UNKNOWN,
+    against,
+    jobs_text,
+    number,
+    percent,
+    text,
+    value_text,
+)
 from gramwatt.sci.figures.printable import isolated
-from gramwatt.sci.figures.quantity import METERED
+from gramwatt.sci.figures.quantity import METERED, Quantity
 from gramwatt.sci.month.documents import ModelUnitRow, ProjectRow, TrendRow, UnitRow
 from gramwatt.sci.month.yearly import TargetRow, YearDoc, YearMonthRow
 
@@ -58,7 +66,20 @@ def headline(document: YearDoc) -> str:
     if base is not None and base.change_share is not None:
         sentence += f", {against(1 + base.change_share, f'in {base.year}')}"
     sentence += f", from {jobs_text(document.jobs_ended)} in {months} month{'s' * (months != 1)}."
-    return " ".join((sentence, *map(_target, document.targets)))
+    most = _most(document, whole) if months > 1 else []
+    return " ".join((sentence, *most, *map(_target, document.targets)))
+
+
+def _most(document: YearDoc, whole: Quantity) -> list[str]:
+    """Return which project and which month had the most carbon, as a sentence."""
+    words = []
+    if len(document.by_project) > 1 and (first := document.by_project[0]).total_g:
+        share = percent(first.total_g.value / whole.value) if whole.value > 0 else UNKNOWN
+        words.append(f"{isolated(first.project)} emitted {share} of it")
+    month = max(document.months, key=lambda row: row.total_g.value if row.total_g else 0.0)
+    if month.total_g:
+        words.append(f"the most was in {month_name(month.month)}, {value_text(month.total_g)}")
+    return [f"{'; '.join(words)}."] if words else []
 
 
 def _target(row: TargetRow) -> str:
@@ -69,6 +90,7 @@ def _target(row: TargetRow) -> str:
 
 def _first_page(document: YearDoc) -> list[Block]:
     """Return the answer, totals, the months as a chart, projects, budgets, and what to do."""
+    whole = document.totals.total_g
     read = sum(document.energy_kinds.get(kind, 0.0) for kind in METERED)
     blocks: list[Block] = [
         Text(headline(document), strong=True),
@@ -85,6 +107,7 @@ def _first_page(document: YearDoc) -> list[Block]:
             Field("Jobs", lambda row: row.jobs, 0.6, "right"),
             Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
             Field("Carbon", lambda row: row.total_g, 1.3, "right"),
+            Field("Share", lambda row: share_text(row.total_g, whole), 0.7, "right"),
             note=first_of(FIRST_PROJECTS, len(document.by_project), "year"),
         ),
     ]
@@ -107,7 +130,7 @@ def _bar(row: YearMonthRow) -> TrendRow:
         month=row.month,
         complete=row.complete,
         jobs=row.jobs,
-        grade="",
+        grade=row.grade or "",
         methods=[],
         method_break=False,
     )

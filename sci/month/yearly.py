@@ -35,11 +35,12 @@ MONTHS = "months"
 
 
 class YearMonthRow(TermsDoc):
-    """A month of the year; `revision` is that of its kept report, null for none."""
+    """A month of the year; `revision` of its kept report and `grade` of its data: null for none."""
 
     month: str
     complete: bool
     revision: int | None
+    grade: str | None
     jobs: int
     jobs_unknown: int
 
@@ -208,6 +209,7 @@ def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
         month=month,
         complete=document.complete if document else over,
         revision=document.revision if document else None,
+        grade=document.data_quality.grade if document else None,
         jobs=totals.jobs if totals else 0,
         jobs_unknown=totals.jobs_unknown if totals else 0,
     )

@@ -234,7 +234,8 @@ def test_names_from_right_to_left_do_not_move_the_figures_beside_them():
     assert f"Most is lacking for <bdi>{name}</bdi> (<bdi>{project}</bdi>) 100 %." in page
     assert "\u2068" not in page
     printed = json.loads(pdf._as_text(cleaned(made)))
-    (grade, *_) = [row["text"] for row in printed["blocks"] if "lacking" in row.get("text", "")]
+    items = [item for row in printed["blocks"] for item in row.get("items", ())]
+    (grade, *_) = [item for item in items if "lacking" in item]
     assert f"\u2068{name}\u2069 (\u2068{project}\u2069) " in grade
     job_page = html.render(job.build(steady_job(name=name, project=f"{project}\u2068\u202e")))
     assert f"<h1>Energy and carbon of <bdi>{name}</bdi></h1>" in job_page
