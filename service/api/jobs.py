@@ -61,13 +61,9 @@ from gramwatt.service.jobs.documents import (
     wait_until_ended,
 )
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.lists import (
-    declare_project,
-    intervals_page,
-    jobs_page,
-    projects_page,
-    revisions_page,
-)
+from gramwatt.service.jobs.intervals import intervals_page
+from gramwatt.service.jobs.lists import jobs_page, revisions_page
+from gramwatt.service.jobs.projects import declare_project, projects_page
 from gramwatt.service.metrics import EXTENSION as METRICS
 from gramwatt.service.metrics import Metrics
 

@@ -17,7 +17,6 @@ from gramwatt.collectors.settings.identity import LAST as LAST
 from gramwatt.collectors.settings.identity import NAMES
 from gramwatt.collectors.settings.identity import RUNS as RUNS
 from gramwatt.sci.figures.document import JobDoc, JobHead
-from gramwatt.service.access import audit
 from gramwatt.service.common.errors import (
     AmbiguousIdError,
     DeletedJobError,
@@ -284,6 +283,8 @@ def rescore(service: Service, job_id: str, reason: str) -> tuple[JobSummary, boo
     with service.store.read() as session:
         rescored = _by_key(session, key, job_id)
         [summary] = summaries(session, [rescored])
+    from gramwatt.service.access import audit  # to read jobs starts without it
+
     audit.log(service, "job-rescored", f"{job_id}, revision {rescored.revision}: {reason}")
     return summary, rescored.revision != job.revision
 

@@ -1,39 +1,28 @@
-"""Lists, page by page: jobs by filter and order, revisions, intervals and projects."""
+"""Lists, page by page: jobs by filter and order, and revisions."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import sqlalchemy as sa
 from msgspec.structs import replace
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
 
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.revisions import revision_change
-from gramwatt.service.access import audit
-from gramwatt.service.access.projects import require_own
 from gramwatt.service.common.answers import (
-    IntervalRow,
-    IntervalsAnswer,
     JobsAnswer,
-    ProjectsAnswer,
-    ProjectSummary,
     RevisionRow,
     RevisionsAnswer,
 )
 from gramwatt.service.common.errors import CursorError
 from gramwatt.service.common.requests import MAYBE_FLOAT, MAYBE_INT, JobList, cut, decode_cursor
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.documents import JobSummary, find_job, require_intervals, summaries
-from gramwatt.service.store.access import Project
+from gramwatt.service.jobs.documents import JobSummary, find_job, summaries
 from gramwatt.service.store.columns import read_job, text_from_us, to_us
 from gramwatt.service.store.job_labels import DIGEST, HARDWARE, TAG, ZONE, label_text
-from gramwatt.service.store.journal import Device, Interval
 from gramwatt.service.store.models import Job, JobLabel, Score
 from gramwatt.service.store.people import USER, Person, known_alias
 
@@ -412,30 +401,6 @@ def revisions_page(
     )
 
 
-def intervals_page(
-    service: Service, job_id: str, limit: int, cursor: str | None
-) -> IntervalsAnswer:
-    """Energy intervals of a job in order of time.
-
-    Raises UnknownJobError, IntervalsDeletedError or CursorError.
-    """
-    statement = sa.select(Interval, Device).join(Device, Device.id == Interval.device)
-    if cursor:
-        position = decode_cursor(cursor, int, int)
-        statement = statement.where(sa.tuple_(Interval.start_us, Device.id) > sa.tuple_(*position))
-    with service.store.read() as session:
-        job = find_job(session, job_id)
-        require_intervals(job, "they cannot be listed")
-        rows = session.execute(
-            statement.where(Device.job == job.id)
-            .order_by(Interval.start_us, Device.id)
-            .limit(limit + 1)
-        ).all()
-    shown, following = cut(rows, limit, lambda row: (row.Interval.start_us, row.Device.id))
-    intervals = [_interval(row.Interval, row.Device) for row in shown]
-    return IntervalsAnswer(intervals=intervals, next_cursor=following)
-
-
 def _revision(score: Score, document: JobDoc, before: JobDoc | None) -> RevisionRow:
     return RevisionRow(
         revision=score.revision,
@@ -448,109 +413,3 @@ def _revision(score: Score, document: JobDoc, before: JobDoc | None) -> Revision
         total_g=document.total_g,
         change=revision_change(before, document) if before is not None else None,
     )
-
-
-def _interval(interval: Interval, device: Device) -> IntervalRow:
-    return IntervalRow(
-        node=device.node,
-        device_id=device.device_id,
-        start=text_from_us(interval.start_us),
-        end=text_from_us(interval.end_us),
-        energy_j=interval.energy_j,
-        kind=interval.kind,
-        utilisation_mean=interval.utilisation_mean,
-        utilisation_max=interval.utilisation_max,
-        memory_peak_b=interval.memory_peak_b,
-        power_max_w=interval.power_max_w,
-        profile=json.loads(interval.profile) if interval.profile else {},
-    )
-
-
-_PROJECT_COLUMNS = (
-    Job.project,
-    sa.func.count().label("jobs"),
-    sa.func.max(Job.started_us).label("last_us"),
-)
-"""What one index has of a project; that of states has which jobs run."""
-
-
-def projects_page(service: Service, limit: int, cursor: str | None) -> ProjectsAnswer:
-    """Projects by name; raises CursorError."""
-    after = decode_cursor(cursor, str)[0] if cursor else ""
-    with_jobs = (
-        sa.select(*_PROJECT_COLUMNS)
-        .where(Job.project > after)
-        .group_by(Job.project)
-        .order_by(Job.project)
-        .limit(limit + 1)
-        .subquery()
-    )
-    without = (
-        sa.select(Project.project, sa.literal(0), sa.cast(None, sa.BigInteger))
-        .where(Project.project > after)
-        .where(~sa.exists().where(Job.project == Project.project))
-        .order_by(Project.project)
-        .limit(limit + 1)
-        .subquery()
-    )
-    statement = sa.union_all(sa.select(with_jobs), sa.select(without)).order_by("project")
-    with service.store.read() as session:
-        rows = session.execute(statement.limit(limit + 1)).all()
-        running = _running(session)
-    shown, following = cut(rows, limit, lambda row: (row.project,))
-    return ProjectsAnswer(projects=[_summary(row, running) for row in shown], next_cursor=following)
-
-
-def declare_project(service: Service, project: str) -> ProjectSummary:
-    """List a project from now on, also before its first job; the same again changes nothing.
-
-    Raises ForeignProjectError for a project of others.
-    """
-    require_own(service, project)
-    caller = service.caller
-    # Who declares it at the same moment has done the same.
-    with suppress(IntegrityError), service.for_every_project().store.write() as session:
-        if session.get(Project, project) is None:
-            made_us = service.now_us()
-            session.add(Project(project=project, declared_us=made_us, declared_by=caller.name))
-            audit.record(session, service, "project-declared", project)
-    with service.store.read() as session:
-        return _one(session, project)
-
-
-def _one(session: Session, project: str) -> ProjectSummary:
-    """Return one project, with or without jobs."""
-    statement = sa.select(*_PROJECT_COLUMNS).where(Job.project == project).group_by(Job.project)
-    row = session.execute(statement).one_or_none()
-    if row is None:
-        return ProjectSummary(project=project, jobs=0, running=0, last_started_at=None)
-    return _summary(row, _running(session))
-
-
-def _running(session: Session) -> dict[str, int]:
-    """Return how many jobs of each project run."""
-    statement = sa.select(Job.project, sa.func.count()).where(Job.state == "running")
-    return {project: jobs for project, jobs in session.execute(statement.group_by(Job.project))}
-
-
-def _summary(row: Any, running: dict[str, int]) -> ProjectSummary:
-    return ProjectSummary(
-        project=row.project,
-        jobs=row.jobs,
-        running=running.get(row.project, 0),
-        last_started_at=None if row.last_us is None else text_from_us(row.last_us),
-    )
-
-
-def project_names(service: Service) -> list[str]:
-    """Return every project by name; each costs one search of the index, however many jobs it
-    has.
-    """
-    first = sa.select(sa.func.min(Job.project).label("project")).cte("known", recursive=True)
-    following = sa.select(sa.func.min(Job.project)).where(Job.project > first.c.project)
-    names = first.union_all(
-        sa.select(following.scalar_subquery()).where(first.c.project.is_not(None))
-    )
-    with service.store.read() as session:
-        named = sa.select(names.c.project).where(names.c.project.is_not(None))
-        return list(session.scalars(named.order_by(names.c.project)))

@@ -36,14 +36,15 @@ def jobs_to_rescore(
     With lines that arrived since, with the engine, catalog and settings of now, or with intensity
     that has arrived since. The months before count with one whose report shows them.
     """
-    backfill, today = session.scalars(NEWEST_BACKFILL).one_or_none(), factors_of(service)
+    backfill = session.scalars(NEWEST_BACKFILL).one_or_none()
     waiting = [sa.select(Job.id).where(is_pending(), Job.state != "running", Job.revision > 0)]
     if backfill is not None:  # else nobody will score them
         due = Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us()
         waiting.append(sa.select(Job.id).where(*due, *to_rescore()))
-    if backfill is not None and backfill.done != today:
-        last = backfill.job if backfill.until == today else 0
-        waiting.append(sa.select(Job.id).where(Job.id > last, *to_rescore()))
+        today = factors_of(service)
+        if backfill.done != today:
+            last = backfill.job if backfill.until == today else 0
+            waiting.append(sa.select(Job.id).where(Job.id > last, *to_rescore()))
     statement = sa.select(sa.func.count(sa.distinct(JobMonth.job))).where(
         JobMonth.month.in_(sorted(months)),
         sa.or_(*(JobMonth.job.in_(jobs) for jobs in waiting)),

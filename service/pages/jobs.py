@@ -28,7 +28,8 @@ from gramwatt.service.api.support import JobPath, heavy, service
 from gramwatt.service.common.requests import JOB_STATES, JobList
 from gramwatt.service.jobs.advice import comparable_documents, earlier_runs
 from gramwatt.service.jobs.documents import RUNS, job_summary, run_ids
-from gramwatt.service.jobs.lists import list_jobs, project_names
+from gramwatt.service.jobs.lists import list_jobs
+from gramwatt.service.jobs.projects import project_names
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
 REPORT_POLICY = (

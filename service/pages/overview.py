@@ -29,7 +29,8 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.support import caller, heavy, service
 from gramwatt.service.budgets import BudgetRow, budgets_page, limits_kg, standing
 from gramwatt.service.common.requests import MONTH, JobList, Page, ProjectQuery, exactly
-from gramwatt.service.jobs.lists import list_jobs, project_names, projects_page
+from gramwatt.service.jobs.lists import list_jobs
+from gramwatt.service.jobs.projects import project_names, projects_page
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
 from gramwatt.service.months.pending import energy_so_far
 from gramwatt.service.months.report import months_with_data

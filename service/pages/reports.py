@@ -15,7 +15,7 @@ from gramwatt.service.api.reports import YearPath, month_response, year_response
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import MonthPath, caller, heavy, service
 from gramwatt.service.common.requests import ProjectQuery
-from gramwatt.service.jobs.lists import project_names
+from gramwatt.service.jobs.projects import project_names
 from gramwatt.service.months.overview import month_bars
 from gramwatt.service.months.report import months_with_data
 from gramwatt.service.months.revisions import kept_reports

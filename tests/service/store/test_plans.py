@@ -15,7 +15,8 @@ from gramwatt.service.intensity.refresh import refresh_intensity
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.lists import intervals_page, list_jobs, revisions_page
+from gramwatt.service.jobs.intervals import intervals_page
+from gramwatt.service.jobs.lists import list_jobs, revisions_page
 from gramwatt.service.jobs.models import totals_of_model
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import month_report, months_with_data
