@@ -16,15 +16,17 @@ from email.message import EmailMessage
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gramwatt.collectors.settings.catalogs import overlay_file
 from gramwatt.collectors.settings.config import plain_address, resolve
 from gramwatt.collectors.settings.files import why
-from gramwatt.sci.month.documents import MarketFactor, StatementDoc
 from gramwatt.service.addresses import host_name, parse_url, plain_ip
+
+if TYPE_CHECKING:
+    from gramwatt.sci.month.documents import MarketFactor, StatementDoc
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class ReportSettings:
 
     def statement(self) -> StatementDoc:
         """Return who answers for the report."""
+        from gramwatt.sci.month.documents import StatementDoc
+
         return StatementDoc(
             organisation=self.organisation,
             accountable=self.accountable,
@@ -272,6 +276,8 @@ def _targets(variable: str, text: str) -> tuple[tuple[int, float], ...]:
 
 def _market_factors(variable: str, text: str) -> dict[str, MarketFactor]:
     """Return factors and who states them by zone, of `DE=350 statement of 2026; FR=20 AIB`."""
+    from gramwatt.sci.month.documents import MarketFactor  # rarely set
+
     factors: dict[str, MarketFactor] = {}
     for part in filter(None, map(str.strip, text.split(";"))):
         zone, _, rest = part.partition("=")

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import accumulate
-from statistics import NormalDist
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -144,7 +143,7 @@ def chance_below(log_ratio: float, high: float) -> float:
     """
     if high <= 0:
         return 1.0 if log_ratio < 0 else 0.5
-    return NormalDist().cdf(-log_ratio * EIGHT_IN_TEN / high)
+    return math.erfc(log_ratio * EIGHT_IN_TEN / high / math.sqrt(2)) / 2
 
 
 def odds_word(odds: float) -> str:

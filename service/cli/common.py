@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import to_builtins
 
+from gramwatt.collectors.cli import server
 from gramwatt.collectors.cli.options import AsJson as AsJson
 from gramwatt.collectors.cli.options import checked_text, show
 from gramwatt.collectors.cli.options import stop as stop
@@ -130,6 +131,12 @@ def current_service() -> Iterator[Service]:
     with upgraded_service() as service:
         ingest_local_spool(service, fresh=True)
         yield service
+
+
+def own_store_alone() -> None:
+    """Say on stderr, where a server is set, that a command reads this machine's store."""
+    if server.is_set():
+        show("gramwatt: read from this machine's own store, not from the server", err=True)
 
 
 def require_month(text: str | None) -> None:

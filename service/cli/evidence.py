@@ -17,11 +17,11 @@ from gramwatt.service.cli.common import (
     current_service,
     job_errors,
     job_id,
+    own_store_alone,
     print_json,
     service_config,
     stop,
 )
-from gramwatt.service.cli.source import own_store_alone
 from gramwatt.service.common.requests import ProjectQuery
 
 if TYPE_CHECKING:

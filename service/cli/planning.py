@@ -24,9 +24,15 @@ from gramwatt.collectors.cli.options import (
 )
 from gramwatt.sci.grid.local_time import city_of
 from gramwatt.sci.planning.usual import odds_word
-from gramwatt.service.cli.common import AsJson, current_service, print_json, stop, upgraded_service
+from gramwatt.service.cli.common import (
+    AsJson,
+    current_service,
+    own_store_alone,
+    print_json,
+    stop,
+    upgraded_service,
+)
 from gramwatt.service.cli.common import job_id as job_id_of
-from gramwatt.service.cli.source import own_store_alone
 from gramwatt.service.common.requests import SpanQuery
 
 if TYPE_CHECKING:

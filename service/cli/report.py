@@ -15,13 +15,14 @@ from gramwatt.collectors.settings.progress import busy
 from gramwatt.service.cli.common import (
     JobId,
     current_service,
+    own_store_alone,
     require_month,
     stop,
     write_file,
 )
 from gramwatt.service.cli.compare import After, Before, runs_of
 from gramwatt.service.cli.month import month_lines
-from gramwatt.service.cli.source import StoreJobs, jobs_of, own_store_alone
+from gramwatt.service.cli.source import StoreJobs, jobs_of
 from gramwatt.service.common.requests import MonthQuery, ProjectQuery, UnitQuery, Year
 
 if TYPE_CHECKING:

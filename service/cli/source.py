@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import convert, to_builtins
 
 from gramwatt.collectors.cli import server
-from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.settings.identity import LAST, RUNS
 from gramwatt.collectors.settings.installation import has_service, install_command
 from gramwatt.sci.figures.document import JobDoc, JobHead
@@ -220,12 +219,6 @@ def jobs_of(*, local: bool) -> Iterator[StoreJobs | ServerJobs]:
     else:
         with server.asked() as (client, where):
             yield ServerJobs(client, where)
-
-
-def own_store_alone() -> None:
-    """Say on stderr, where a server is set, that a command reads this machine's store."""
-    if server.is_set():
-        show("gramwatt: read from this machine's own store, not from the server", err=True)
 
 
 def _short(job_id: str, ids: Sequence[str]) -> str:

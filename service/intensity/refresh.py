@@ -30,7 +30,7 @@ from gramwatt.service.providers.base import (
 )
 from gramwatt.service.providers.chain import providers_of
 from gramwatt.service.store.columns import from_us, span_us, to_us
-from gramwatt.service.store.intensity import IntensityQuestion
+from gramwatt.service.store.intensity_sources import IntensityQuestion
 from gramwatt.service.store.job_labels import ZONE
 from gramwatt.service.store.models import Job, JobLabel
 

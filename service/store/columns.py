@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import sqlalchemy as sa
@@ -15,8 +15,10 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from gramwatt.sci.figures.document import IntensityUsedDoc, JobDoc, JobHead, SeriesPoint, StepsDoc
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.month.documents import MonthDoc
 from gramwatt.sci.records.records import format_time
+
+if TYPE_CHECKING:
+    from gramwatt.sci.month.documents import MonthDoc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -93,6 +95,8 @@ def read_head(text: str) -> JobHead:
 
 def read_month(text: str) -> MonthDoc:
     """Return the document of a month."""
+    from gramwatt.sci.month.documents import MonthDoc  # plans and lists start without it
+
     return msgspec.json.decode(text, type=MonthDoc)
 
 

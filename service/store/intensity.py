@@ -1,4 +1,4 @@
-"""The tables of grid intensity over time: series, their days, and what was asked and arrived."""
+"""The tables of grid intensity over time: series, their days, and what arrived."""
 
 from sqlalchemy import ForeignKey, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
@@ -43,27 +43,6 @@ class IntensityDay(Base):
     points: Mapped[bytes] = mapped_column(LargeBinary)
 
 
-class IntensityFile(Base):
-    """A file of intensity that was imported: its digest, publisher, days, and who did it when."""
-
-    __tablename__ = "intensity_files"
-    __table_args__ = (UniqueConstraint("zone", "signal", "basis", "sha256"),)
-
-    id: Mapped[AutoKey]
-    zone: Mapped[Word]
-    signal: Mapped[Word]
-    basis: Mapped[Word]
-    sha256: Mapped[Word]
-    name: Mapped[Label]
-    publisher: Mapped[Label | None]
-    licence: Mapped[Label | None]
-    link: Mapped[Label | None]
-    first_day: Mapped[int]
-    last_day: Mapped[int]
-    imported_us: Mapped[Timestamp]
-    imported_by: Mapped[Label]
-
-
 class IntensityArrival(Base):
     """Days of a zone of which points were stored, until the jobs of that time are due again.
 
@@ -76,13 +55,3 @@ class IntensityArrival(Base):
     zone: Mapped[Word]
     first_day: Mapped[int]
     last_day: Mapped[int]
-
-
-class IntensityQuestion(Base):
-    """When the providers of a zone were last asked about a day and answered."""
-
-    __tablename__ = "intensity_questions"
-
-    zone: Mapped[Word] = mapped_column(primary_key=True)
-    day: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    asked_us: Mapped[Timestamp]

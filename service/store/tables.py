@@ -7,6 +7,7 @@ from gramwatt.service.store import (
     alerts,
     audit,
     intensity,
+    intensity_sources,
     journal,
     models,
     months,
@@ -15,7 +16,10 @@ from gramwatt.service.store import (
 )
 from gramwatt.service.store.base import POSTGRESQL, Base
 
-MODULES = (access, alerts, audit, intensity, journal, models, months, people, serving)
+MODULES = (
+    *(access, alerts, audit, intensity, intensity_sources, journal, models, months, people),
+    serving,
+)
 """Modules with tables."""
 METADATA = Base.metadata
 for _table in METADATA.tables.values():
