@@ -219,8 +219,17 @@ def _summary(data: JobData) -> list[Block]:
         headline("Site overhead (PUE)", method.pue),
         headline("Making the hardware", document.embodied_g),
     )
-    sentences = f"{_halves(document)} {saving_sentence(data.advice)}"
+    sentences = f"{_halves(document)} {_helps(data.advice)}"
     return [Figures((*scores, whole)), Text(sentences, strong=True), Figures(factors)]
+
+
+def _helps(advice: SuggestDoc | None) -> str:
+    """Return what would help most, without the ranges that the table of suggestions has."""
+    first = next(iter(advised(advice)), None) if advice else None
+    if first is None or first.saved_g is None:
+        return saving_sentence(advice)
+    saves = f"{change_text(first.carbon_ratio)} carbon, {value_text(first.saved_g)} saved"
+    return f"What would help most: {first.label}, {saves} ({first.verdict})."
 
 
 def _halves(document: JobDoc) -> str:

@@ -159,7 +159,7 @@ def _warnings(document: MonthDoc) -> list[Block]:
 
 def _first_page(document: MonthDoc) -> list[Block]:
     """Return the answer, totals, trend, what changed, what to do, budgets and projects."""
-    sentences = [headline(document), causes(document)]
+    sentences = [headline(document), causes(document), by_project(document)]
     return [
         Text(" ".join(filter(None, sentences)), strong=True),
         Figures(_figures(document)),
@@ -201,6 +201,17 @@ def causes(document: MonthDoc) -> str:
     sure.sort(key=lambda name: -abs(figures[name].value))
     text = "; ".join(_cause(name, figures[name]) for name in sure[:FIRST_CAUSES])
     return f"{capitalised(text)}." if text else ""
+
+
+def by_project(document: MonthDoc) -> str:
+    """Return how the projects that certainly changed did, the largest difference first; "" where
+    the headline has them, or nothing changed.
+    """
+    ratio, rows = document.changes.get("total_g"), _certain(document)
+    if ratio is None or not is_change(ratio.low, ratio.high) or len(document.by_project) < 2:
+        return ""
+    moved = ", ".join(f"{isolated(row.project)} {_moved(row).text}" for row in rows[:FIRST_CAUSES])
+    return f"By project: {moved}." if moved else ""
 
 
 def _cause(name: str, figure: Quantity) -> str:

@@ -31,6 +31,14 @@ DOCS_POLICY = (
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 ACTS_SHOWN = 20
+SET_FIRST = tuple(
+    f"GRAMWATT_{name}"
+    for name in (
+        *("ORGANISATION", "ACCOUNTABLE", "CONTACT", "TIMEZONE", "INTENSITY"),
+        *("REPORT_DIR", "REPORT_EMAIL", "SMTP_URL"),
+    )
+)
+"""What reports say and where they go; shown also while it has its default."""
 BAD = ("failed", "interrupted")
 """Outcomes of a run after which its task is not well."""
 
@@ -102,7 +110,7 @@ def _keys_page(key: NewKey | None) -> Response:
 @route("/settings", Access.ADMIN_ALL)
 def settings() -> Response:
     """Return the settings that hold, and where each comes from; no secret."""
-    return page("settings.html", settings=effective_settings(service()))
+    return page("settings.html", settings=effective_settings(service()), first=SET_FIRST)
 
 
 @route("/glossary", Access.READ)

@@ -11,7 +11,7 @@ from flask import Response
 from msgspec import Meta
 
 from gramwatt.reports.glossary import TERMS
-from gramwatt.reports.month import budget_verdict, causes, headline
+from gramwatt.reports.month import budget_verdict, by_project, causes, headline
 from gramwatt.reports.month_sections import (
     FIRST_ADVICE,
     METERED_GRADES,
@@ -38,6 +38,8 @@ from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
 RUNNING_SHOWN = 8
 PROJECTS_SHOWN = 10
+SENTENCES = (headline, causes, by_project)
+"""What the page begins with."""
 
 
 class OverviewQuery(ProjectQuery, frozen=True, kw_only=True):
@@ -75,7 +77,7 @@ def overview() -> Response:
         "overview.html",
         **_running(project),
         overview=found,
-        answer=" ".join(filter(None, (headline(document), causes(document)))) if document else "",
+        answer=" ".join(filter(None, (say(document) for say in SENTENCES))) if document else "",
         actions=document.advice[:FIRST_ADVICE] if document else [],
         action=action,
         jobs_of=jobs_of,

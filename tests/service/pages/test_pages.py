@@ -23,6 +23,7 @@ from gramwatt.service.months.cache import keep_sums, kept_months
 from gramwatt.service.months.overview import model_totals, month_overview, project_bars
 from gramwatt.service.months.report import month_report
 from gramwatt.service.pages.misquoted import misquoted
+from gramwatt.service.pages.operation import SET_FIRST
 from gramwatt.service.status import effective_settings
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks import runs
@@ -87,7 +88,8 @@ def test_an_empty_store_leads_to_an_example_month(light, client):
 def test_a_year_and_its_months_have_their_carbon(two, client):
     total = month_report(two, MAY).totals.total_g
     months = page(client, "/months")
-    assert '<a href="/years/2026">Report of the year</a>' in months
+    assert '<a href="/years/2026">The year 2026</a>' in months
+    assert 'href="/v1/reports/yearly/2026.pdf"' in months
     assert months.count(plain(value_text(total))) == 2  # the year's and the month's
     year = page(client, "/years/2026")
     assert f"{plain(formatted(total))} so far, from 2 jobs in 1 month." in re.sub(
@@ -410,7 +412,10 @@ def test_every_setting_on_the_page_is_read_and_shows_where_its_value_comes_from(
 def test_what_is_usual_or_well_is_folded(light, client):
     shown, _, folded = page(client, "/settings").partition("<details")
     defaults = [row.name for row in effective_settings(light) if row.origin == "default"]
-    assert all((name in shown, name in folded) == (False, True) for name in defaults)
+    first = [name for name in defaults if name in SET_FIRST]
+    assert set(SET_FIRST) <= {row.name for row in effective_settings(light)}
+    for name in defaults:
+        assert (name in shown, name in folded) == (name in first, name not in first), name
     assert "No task ran yet" in page(client, "/schedules").partition("<details")[0]
     for task, error in (("close-silent", None), ("outbox", "no mail server")):
         runs.end(light, runs.begin(light, task, "here"), error)
