@@ -245,6 +245,7 @@ NUMBERS = (
     *("duration", "cpu_energy", "gpu_energy", "ram_energy", "cpu_count", "gpu_count"),
     *("ram_total_size", "latitude", "longitude", "pue"),
 )
+"""Columns that hold numbers; every other one is read as text."""
 EMPTY = ("", "nan", "none", "null")
 PUE_MOST = 5.0
 YEARS = range(2000, 2200)
