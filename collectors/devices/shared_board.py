@@ -17,7 +17,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from gramwatt.collectors.devices.board import Billed, DevicePort, GpuUser, Notify, offered
@@ -54,6 +53,8 @@ def folders(home: Path) -> tuple[Path, Path]:
 
 def why_unlockable(folder: Path) -> str | None:
     """Return why no file can be locked in a folder, or where it will be made; None if one can."""
+    from tempfile import TemporaryFile
+
     place = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with TemporaryFile(dir=place) as stream:

@@ -19,7 +19,7 @@ from gramwatt.collectors.settings.proc import page_of
 from gramwatt.collectors.spool.intervals import Ledger
 from gramwatt.sci.catalog.hardware import Cpu
 from gramwatt.sci.catalog.names import Names, cpu_name
-from gramwatt.sci.figures.csv_data import rows
+from gramwatt.sci.figures.csv_data import data_text, read_rows
 from gramwatt.sci.figures.host_model import CPU_MODEL, RAM_MODEL, CpuPower, cpu_power, ram_power_w
 
 WAIT_NS = 60 * NS_PER_S
@@ -142,7 +142,9 @@ def power_of(machine: Machine) -> CpuPower | None:
     threads, name = machine.threads_total, machine.cpu_name or ""
     if not threads:
         return None
-    packaged = {row.id: row for row in rows(Cpu)}
+    # Not `rows`, which keeps them: 1 MB in every meter.
+    (table,) = Cpu.files
+    packaged = {row.id: row for row in read_rows(Cpu, data_text(table), table)}
     named = [(name, row.id) for row in packaged.values() for name in (row.id, row.name)]
     ids = Names("cpu", named, simplify=cpu_name).ids(name)
     part = packaged[ids[0]] if len(ids) == 1 else None

@@ -8,8 +8,6 @@ docs/configuration.md lists every key.
 from __future__ import annotations
 
 import os
-import tempfile
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -320,7 +318,9 @@ def default_home(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_DATA_HOME") or "~/.local/share"
     path = Path(os.path.expanduser(base))
     if not path.is_absolute():  # no home directory at all: an unnamed user in a container
-        return Path(tempfile.gettempdir()) / f"gramwatt-{os.getuid()}"
+        from tempfile import gettempdir
+
+        return Path(gettempdir()) / f"gramwatt-{os.getuid()}"
     return path / "gramwatt"
 
 
@@ -358,6 +358,8 @@ def _file_layers(environ: Mapping[str, str], cwd: Path | None) -> list[Layer]:
 def _file_layer(path: Path, trust: Trust) -> Layer | None:
     try:
         with path.open("rb") as stream:
+            import tomllib  # most machines have no such file
+
             return Layer(str(path), tomllib.load(stream), trust=trust)
     except FileNotFoundError:
         return None

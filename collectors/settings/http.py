@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -201,6 +200,8 @@ def _unreached(error: BaseException) -> Unanswered:
     """
     while cause := error.__cause__ or error.__context__:
         error = cause
+    import ssl  # with OpenSSL 4 MB, which a meter without a server does without
+
     words = getattr(error, "strerror", None) or type(error).__name__
     if isinstance(error, ssl.SSLCertVerificationError):
         words = f"{error.verify_message}; an authority of your own goes into {AUTHORITIES}"

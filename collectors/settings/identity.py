@@ -11,6 +11,10 @@ from binascii import crc32
 
 from gramwatt.collectors.settings.proc import boot_id, pid_namespace, system_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 ID_LENGTH = 128
 """Longest identifier a journal record may carry (gramwatt.sci.records.records.ID_PATTERN)."""
 LAST = "last"
@@ -108,9 +112,23 @@ def machine_id() -> str:
 
 def hashed(prefix: str, text: str) -> str:
     """Return 12 digits that stand for a text, behind the prefix."""
-    from hashlib import sha256  # not at import: it loads OpenSSL, and the client never asks
+    data = text.encode("utf-8", "surrogateescape")
+    return prefix + str(_hash_module().sha256(data).hexdigest())[:12]
 
-    return prefix + sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+def _hash_module() -> Any:
+    """Return what has SHA-256: Python's own, which an interpreter may be built without.
+
+    `hashlib` loads OpenSSL, 3.5 MB in every meter.
+    """
+    for name in ("_sha2", "_sha256"):  # from Python 3.12 on, and before
+        try:
+            return __import__(name)
+        except ImportError:
+            continue
+    import hashlib
+
+    return hashlib
 
 
 def _machine() -> str:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import tomllib
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from socket import inet_aton
@@ -45,6 +43,7 @@ def ensure_home_key(home: Path) -> str:
     reading to writing. Raises OSError.
     """
     import fcntl  # Windows has none, and `gramwatt doctor` runs there too
+    import secrets  # with OpenSSL, which the meter does without
 
     files.folder(home)
     descriptor = files.opener(str(home / HOME_FILE), os.O_RDWR | os.O_CREAT)
@@ -134,6 +133,8 @@ def store_key(folder: Path, server: str, key: str) -> Path:
 
 
 def _stored(folder: Path) -> dict[str, object]:
+    import tomllib  # most processes never read such a file
+
     try:
         return tomllib.loads(files.text_of(folder / STORED_FILE) or "")
     except ValueError:

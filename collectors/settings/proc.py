@@ -62,7 +62,10 @@ def process_exists(pid: int) -> bool:
 
 def boot_id() -> str:
     """Return the kernel's id of this boot; empty without one, so that nothing is resumed."""
-    return system_text("/proc/sys/kernel/random/boot_id").strip()
+    try:
+        return page_of("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def pid_namespace() -> str:

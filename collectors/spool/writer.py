@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec.json import encode as to_json
 
 from gramwatt.collectors.settings import files
 from gramwatt.collectors.settings.json_lines import decoded
@@ -122,7 +123,7 @@ class Journal:
             self._open_seq += 1
             lines.append(encode(kind(**{"seq": self._open_seq, **base, **fields})))
         state = {**state, "open_seq": self._open_seq}
-        lines.insert(0, json.dumps({"state": state}, separators=(",", ":")))
+        lines.insert(0, to_json({"state": state}).decode())
         target = self.path.with_suffix(".open")
         temporary = self.path.with_suffix(".tmp")
         try:

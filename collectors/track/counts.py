@@ -16,8 +16,10 @@ nothing. What a process has written stays, whatever ends the process. Standard l
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
+import sys
 import time
 from binascii import crc32
 
@@ -26,9 +28,11 @@ from gramwatt.collectors.settings.json_lines import decoded, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Mapping
     from typing import Any
+
+if sys.platform != "win32":  # which imports this file too, and has none
+    import fcntl
 
 FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # folders of mode 0700; the second one for macOS
 LOCK, WAKE, METER, CLOSED = "lock", "wake", "meter", "closed"
@@ -42,6 +46,9 @@ STARTING_S = 10.0
 """How long a meter may take to start where files cannot be locked [s]."""
 KEPT_S = 60.0
 """How long the folder of a closed job stays for whoever waits for its end [s]."""
+UNMETERED_S = 3600.0
+"""How long the folder of a dead job stays that no meter ever measured [s]: whoever starts a job
+looks into each."""
 ENDED = 1.0
 NUMBER_B = 8
 FIRST_B = 4096
@@ -118,6 +125,10 @@ class JobFolder:
         """Say whether a process of the job that has a file here is alive."""
         return any(map(is_alive, self.names()))
 
+    def is_metered(self) -> bool:
+        """Say whether a meter has ever measured the job, or one may yet."""
+        return os.path.exists(self.at(METER)) or self.lives()
+
     def status(self) -> dict[str, Any]:
         """Return what the meter says; empty before it has started."""
         try:
@@ -160,8 +171,6 @@ class JobFolder:
 
     def lock(self) -> int | None:
         """Return the open lock, which the meter inherits; None while another process holds it."""
-        import fcntl  # Windows has none, and imports this file
-
         try:
             descriptor = os.open(self.at(LOCK), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         except OSError:
@@ -201,7 +210,7 @@ class JobFolder:
 
     def _starts(self) -> bool:
         path = self.at(STARTING)
-        if time.time() - _changed_ns(path) / 1e9 > STARTING_S:
+        if _age_s(path) > STARTING_S:
             _unlink(path)
         return self.take(STARTING)
 
@@ -299,8 +308,6 @@ class Totals:
 
     def _grow(self, size_b: int) -> bool:
         """Map so many bytes, which are written before: memory that is full must not kill."""
-        import mmap
-
         path = self._folder.at(self._name + TOTALS)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         try:
@@ -365,11 +372,17 @@ def first_line(path: str) -> dict[str, Any]:
 
 
 def remove_left_over() -> None:
-    """Delete this user's folders of jobs that have been closed for a while."""
+    """Delete this user's folders that nobody needs: of jobs that have been closed for a while, and
+    of dead ones that no meter ever measured, so that they have no journal.
+    """
     root = _root(make=False)
     for name in _listed(root) if root else ():
         folder = JobFolder(f"{root}/{name}")
-        if time.time() - _changed_ns(folder.at(CLOSED)) / 1e9 > KEPT_S and folder.closed:
+        if os.path.exists(folder.at(CLOSED)):
+            is_left = _age_s(folder.at(CLOSED)) > KEPT_S
+        else:
+            is_left = _age_s(folder.path) > UNMETERED_S and not folder.is_metered()
+        if is_left:
             folder.remove()
 
 
@@ -407,11 +420,12 @@ def _listed(path: str) -> list[str]:
         return []
 
 
-def _changed_ns(path: str) -> int:
+def _age_s(path: str) -> float:
+    """Return how long ago a file was written, or a folder got one [s]; without it, since 1970."""
     try:
-        return os.stat(path).st_mtime_ns
+        return time.time() - os.stat(path).st_mtime
     except OSError:
-        return 0
+        return time.time()
 
 
 def _unlink(path: str) -> None:

@@ -458,7 +458,8 @@ def marks() -> dict[str, int]:
 
 def visible_variables() -> dict[str, str]:
     """Return the variables that may decide which devices this process has."""
-    return {k: v for k, v in os.environ.items() if any(part in k for part in _VISIBLE)}
+    names = [name for name in os.environ if any(part in name for part in _VISIBLE)]
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _is_rank(above: int) -> bool:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
@@ -167,6 +166,8 @@ def parse_overlay(text: str) -> Overlay:
     problems += [f"unknown table [{name}]; known: {', '.join(tables())}" for name in document]
     if problems:
         raise OverlayError("the overlay cannot be used: " + "; ".join(problems))
+    from hashlib import sha256  # with OpenSSL, for those who have an overlay
+
     return Overlay(
         digest=sha256(text.encode()).hexdigest(),
         hardware=kinds["hardware"],

@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
@@ -84,8 +85,9 @@ def check_rising(figures: Mapping[str, float | None]) -> None:
 
 def data_text(name: str, package: str = Row.package) -> str:
     """Return the text of a file in a package's data folder, such as 'odbl/zones.csv'."""
-    folder = files(package).joinpath("data")
-    return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
+    # Not importlib.resources: with its archives it takes 2 MB, and this is read in every meter.
+    (folder,) = import_module(package).__path__
+    return Path(folder, "data", name).read_text(encoding="utf-8")
 
 
 def read_rows(kind: type[R], text: str, name: str = "") -> Iterator[R]:
