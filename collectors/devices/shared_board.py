@@ -248,7 +248,7 @@ class SharedLedger(Ledger):
         self._reserved_s = self._span_s = 0.0
         self._part = WHOLE
         self._other_jobs = 0
-        self._users_at_ns = self._jobs_at_ns = self._processes_at_ns = 0
+        self._users_at_ns = self._jobs_at_ns = self._processes_at_ns = self._refresh_at_ns = 0
         boards.locks.acquire(self._board.uuid)
 
     @property
@@ -268,7 +268,8 @@ class SharedLedger(Ledger):
         most_w: float | None = None,
     ) -> None:
         """Record the job's part of `energy_j` [J] over [start, end)."""
-        self._refresh(end_ns)
+        if end_ns >= self._refresh_at_ns:
+            self._refresh(end_ns)
         billed_j, span_s = energy_j, (end_ns - start_ns) / NS_PER_S
         if span_s > 0:
             mean_w = energy_j / span_s
@@ -298,6 +299,8 @@ class SharedLedger(Ledger):
         elif not self._shared and now_ns >= self._processes_at_ns:
             self._processes_at_ns = now_ns + OTHER_PROCESSES_EVERY_NS
             self._report_other_processes()
+        next_ns = self._users_at_ns if self._shared else self._processes_at_ns
+        self._refresh_at_ns = min(self._jobs_at_ns, next_ns)
 
     def _set_shared(self, shared: bool) -> None:
         if shared and (self._users() is None or not self._shared):

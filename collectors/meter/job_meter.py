@@ -158,6 +158,7 @@ class JobMeter:
         self._of_servers = CountedSoFar(config.units, self.notify, started_ns)
         self.windows = WindowRecorder(config.units, begin.counter, self.journal.put, self.notify)
         self._began_ns = dependencies.process_start_ns(os.getpid())
+        self._machine = identity.machine_id()
         self._declared: list[dict[str, Any]] = [first.get("args") or {}]
         self._adopted = {self._visible(first)}
         self._chosen: dict[str, dict[str, str]] = {}
@@ -373,6 +374,10 @@ class JobMeter:
     def _look(self, now_ns: int) -> None:
         """Read what processes have written; the job ends with the last of those that decide."""
         self._looked_ns = now_ns
+        if self._requests.is_new():
+            if self.devices is not None:
+                self.devices.add_boundary(now_ns)
+            self._open_at_ns = min(self._open_at_ns, now_ns + SETTLE_NS)
         self._read_lines()
         self.running = self.processes.running()
         if self.running:
@@ -468,10 +473,6 @@ class JobMeter:
             self.devices.tick()
             if awaited and not self.devices.awaits_start:
                 self.save_soon()  # the first reading is better known now
-        if self._requests.is_new():
-            if self.devices is not None:
-                self.devices.add_boundary(now_ns)
-            self._open_at_ns = min(self._open_at_ns, now_ns + SETTLE_NS)
 
     def _put_job(
         self, software: dict[str, Any] | None = None, declared: Config | None = None
@@ -562,7 +563,7 @@ class JobMeter:
     def _saved_state(self) -> dict[str, Any]:
         state = {
             "boot": self.dependencies.boot,
-            "machine": identity.machine_id(),
+            "machine": self._machine,
             "memory": self.memory.path,
             "pid": os.getpid(),
             "began_ns": self._began_ns,

@@ -6,6 +6,7 @@ Imported by the training process too, so it needs `os`, `time` and `binascii` on
 from __future__ import annotations
 
 import os
+import sys
 import time
 from binascii import crc32
 
@@ -121,14 +122,10 @@ def _hash_module() -> Any:
 
     `hashlib` loads OpenSSL, 3.5 MB in every meter.
     """
-    for name in ("_sha2", "_sha256"):  # from Python 3.12 on, and before
-        try:
-            return __import__(name)
-        except ImportError:
-            continue
-    import hashlib
-
-    return hashlib
+    try:
+        return __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:
+        return __import__("hashlib")
 
 
 def _machine() -> str:

@@ -28,6 +28,7 @@ from gramwatt.collectors.settings.installation import (
 )
 from gramwatt.collectors.spool import spool
 from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.collectors.track.counts import JobFolder
 from gramwatt.collectors.track.messages import unwritten_text
 
 if TYPE_CHECKING:
@@ -188,6 +189,8 @@ def _have_saved(folders: Sequence[SpoolFolder], deadline: float) -> None:
     for folder in folders:
         try:
             (folder.path / REQUEST).touch(mode=0o600)
+            for state in folder.live_states(but=""):
+                JobFolder(str(state.get("memory"))).wake()  # else it looks every 10 s
         except OSError:  # another user's, or a full disk: what is journaled already has to do
             return
     while waiting and time.monotonic() < deadline:
