@@ -76,7 +76,7 @@ def test_the_bare_package_measures(python: str, wheel: Path, tmp_path: Path) -> 
     environment = Environment(python, tmp_path)
     assert environment.install(str(wheel)) < BARE_MIB
     said = environment("gramwatt", "run", "--zone", "FR", "--", "python", "-c", "pass")
-    assert re.search(r"SCI .* CO2e/job .*grade [ABCD]", said)
+    assert re.search(r"gramwatt: .*Wh, .*CO2e \(.* to .*\); estimated", said)
     (tmp_path / "train.py").write_text(TRACKED)
     assert environment("python", "train.py").startswith("64.0 kWh")
     assert "[service]" in environment("gramwatt", "jobs", fails=True)
