@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from gramwatt.collectors.settings.catalogs import read_catalog
 from gramwatt.sci.figures.days import month_span
 from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.service.config import ConfigError, ServiceConfig
+from gramwatt.service.scopes import ADMIN
 from gramwatt.service.store.columns import to_us
 from gramwatt.service.store.database import Store
 
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.catalog import Catalog
-
-Scope = Literal["ingest", "read", "metrics", "admin"]
-INGEST, READ, METRICS, ADMIN = get_args(Scope)
-SCOPES: Mapping[str, str] = {
-    INGEST: "send records",
-    READ: "jobs and reports",
-    METRICS: "/metrics alone",
-    ADMIN: "everything",
-}
-"""What a key of each scope may do; which routes that opens is in `api/access.py`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import difflib
 import sys
 from importlib import import_module
+from shlex import join
+from shutil import which
 from typing import Any, NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import typer
 
@@ -72,6 +74,19 @@ VALUE = "Energy, carbon and SCI score (ISO/IEC 21031) of AI jobs."
 JOBS = "A JOB is an id, `last` or a name. Options: gramwatt COMMAND --help"
 CLOSE = 0.7
 """How alike a mistyped name is to what it is taken for, at least (difflib's ratio)."""
+ELSEWHERE = {
+    **dict.fromkeys(("train", "measure", "monitor", "track", "exec", "start"), "run"),
+    **dict.fromkeys(("list", "ls", "ps", "history", "runs"), "jobs"),
+    **dict.fromkeys(("show", "info", "view", "status"), "job"),
+    **dict.fromkeys(("diff", "assert", "check"), "compare"),
+    **dict.fromkeys(("config", "detect", "settings"), "doctor"),
+    **dict.fromkeys(("ui", "server", "dashboard", "board", "scheduler"), "serve"),
+    **dict.fromkeys(("delete", "remove"), "rm"),
+    **dict.fromkeys(("key", "session", "db", "erase", "log"), "admin"),
+    **{"card": "report", "year": "report", "upload": "sync", "auth": "login"},
+    **{"advise": "suggest", "recommend": "suggest", "hardware": "catalog"},
+}
+"""What other tools call it, and the command that does it here."""
 
 
 def help_text() -> str:
@@ -85,11 +100,17 @@ def help_text() -> str:
     return "\n".join([VALUE, "", *first, rule, *more, "", JOBS])
 
 
-def unknown_text(name: str) -> str:
-    """Return what to do about a name that is not a command's."""
-    close = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=CLOSE)
-    meant = f" Did you mean {' or '.join(close)}?" if close else ""
-    return f"{name!r} is not a command.{meant} All commands: gramwatt --help"
+def unknown_text(words: Sequence[str]) -> str:
+    """Return what to do about words of which the first is not a command."""
+    name, every = words[0], {**ELSEWHERE, **dict(zip(COMMANDS, COMMANDS, strict=True))}
+    close = difflib.get_close_matches(name, every, n=2, cutoff=CLOSE)
+    meant = list(dict.fromkeys(every[word] for word in close))
+    if not meant and which(name):
+        return (
+            f"{name!r} is not a command of gramwatt. To measure it: gramwatt run -- {join(words)}"
+        )
+    asked = f" Did you mean {' or '.join(meant)}?" if meant else ""
+    return f"{name!r} is not a command.{asked} All commands: gramwatt --help"
 
 
 def build_app(
@@ -98,10 +119,11 @@ def build_app(
     """Return the typer app of these commands. `store` gives the local store, None without one."""
     import typer
 
-    from gramwatt.collectors.cli.options import OnceCommand
+    from gramwatt.collectors.cli.options import OnceCommand, Root
 
     app = typer.Typer(
         name="gramwatt",
+        cls=Root,
         add_completion=False,
         help=VALUE,
         context_settings={"obj": store, "max_content_width": 80},

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -14,6 +17,7 @@ from rich.table import Table
 
 from gramwatt.collectors.cli import options
 from gramwatt.collectors.cli.options import AsJson, refuse
+from gramwatt.collectors.cli.summary import WIDTH
 from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.names import find_matches
@@ -27,28 +31,63 @@ from gramwatt.sci.figures.units import kg_from_g
 Doc = Mapping[str, Any]
 WHOLE = ("id", "region", "zone", "figure", "embodied kg", "gCO2e/kWh")
 """Columns that are never wrapped, however narrow the terminal."""
-Name = Annotated[str | None, typer.Argument(help="Id, name or alias; all rows without it.")]
+Name = Annotated[
+    str | None, typer.Argument(help="Id, name or alias, or a group of the list without it.")
+]
+Every = Annotated[bool, typer.Option("--all", help="All rows.")]
 
 
 class Kind(Struct, frozen=True):
-    """One kind of row: its command, how to list all and to find one, and its table's columns."""
+    """One kind of row: its command, how to list all and to find one, and its table's columns.
+
+    `group` is what the list without a name counts rows by, by their id.
+    """
 
     command: str
     help: str
     rows: Callable[[Catalog], Sequence[Doc]]
     find: Callable[[Catalog, str], tuple[Sequence[Doc], str | None]]
     columns: Mapping[str, Callable[[Doc], str]]
+    example: str
+    group: Callable[[str], str] = lambda name: re.split("[-:]", name)[0]
+
+    def group_of(self, doc: Doc) -> str:
+        """Return the group of a row."""
+        return self.group(next(iter(self.columns.values()))(doc))
 
 
 def _command(kind: Kind) -> Callable[..., None]:
-    def command(name: Name = None, as_json: AsJson = False) -> None:
-        show(kind, name, as_json)
+    def command(name: Name = None, every: Every = False, as_json: AsJson = False) -> None:
+        if name is None and not (every or as_json):
+            show_groups(kind)
+        else:
+            show(kind, name, as_json)
 
     return command
 
 
+def show_groups(kind: Kind) -> None:
+    """Print how many rows each group of a kind has, and how to ask for some."""
+    try:
+        groups = Counter(map(kind.group_of, kind.rows(user_catalog())))
+    except OverlayError as error:
+        refuse(error.message)
+    asked, width = f"gramwatt catalog {kind.command}", WIDTH - 2
+    cells = [f"{name} {count}" for name, count in groups.most_common()]
+    first = groups.most_common(1)[0][0]
+    options.show(
+        f"{kind.command}, {groups.total()} in {len(groups)} groups:",
+        *textwrap.wrap(", ".join(cells), width, initial_indent="  ", subsequent_indent="  "),
+        f"One: {asked} {kind.example}",
+        f"A group: {asked} {first}",
+        f"All: {asked} --all",
+    )
+
+
 def show(kind: Kind, name: str | None, as_json: bool) -> None:
     """Print the rows of a kind, or those that a name means; exit 1 when it means none.
+
+    A name may be a group's.
 
     For a name of another kind, such as a cloud service, prints what it runs on and the reason.
     """
@@ -59,7 +98,7 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         if name is None:
             matches = kind.rows(catalog)
         else:
-            matches, reason = kind.find(catalog, name)
+            matches, reason = _named(kind, catalog, name)
     except OverlayError as error:
         refuse(error.message)
     except LookupFailed as error:
@@ -79,6 +118,15 @@ def show(kind: Kind, name: str | None, as_json: bool) -> None:
         _print_rows(tuple(kind.columns), lines)
 
 
+def _named(kind: Kind, catalog: Catalog, name: str) -> tuple[Sequence[Doc], str | None]:
+    """Return the rows of the group of that name, else what the name means."""
+    if not any(map(str.isdigit, name)):  # as no group has; to look through all takes longer
+        rows = [doc for doc in kind.rows(catalog) if kind.group_of(doc).lower() == name.lower()]
+        if rows:
+            return rows, None
+    return kind.find(catalog, name)
+
+
 def _print_failure(
     kind: Kind, error: LookupFailed, counted: Instead | None, *, as_json: bool
 ) -> None:
@@ -90,7 +138,7 @@ def _print_failure(
     lines = [error.message]
     if counted:
         lines.append(counted.sentence)
-    options.show(*lines, f"`gramwatt catalog {kind.command}` lists all.", err=True)
+    options.show(*lines, f"`gramwatt catalog {kind.command} --all` lists all.", err=True)
 
 
 def _print_json(document: Doc) -> None:
@@ -214,6 +262,7 @@ HARDWARE = Kind(
         "embodied kg": _embodied_kg,
         "tier": _get("embodied_tier"),
     },
+    "H100",
 )
 CPUS = Kind(
     "cpus",
@@ -228,6 +277,7 @@ CPUS = Kind(
         "embodied kg": _embodied_kg,
         "tier": _get("embodied_tier"),
     },
+    "EPYC-9654",
 )
 INSTANCES = Kind(
     "instances",
@@ -243,6 +293,7 @@ INSTANCES = Kind(
         "memory GiB": _get("host_memory_gib"),
         "USD/h": _price,
     },
+    "aws:p5.48xlarge",
 )
 REGIONS = Kind(
     "regions",
@@ -256,6 +307,7 @@ REGIONS = Kind(
         "PUE": _pue,
         "gCO2e/kWh": lambda doc: _range(doc["intensity_g_per_kwh"]),
     },
+    "aws:eu-west-1",
 )
 ZONES = Kind(
     "zones",
@@ -270,6 +322,8 @@ ZONES = Kind(
         "scope": _get("scope"),
         "licence": _get("licence"),
     },
+    "US-CAL-CISO",
+    lambda zone: f"{zone.partition('-')[0]}-" if "-" in zone else "countries",
 )
 app = typer.Typer(no_args_is_help=True, help="Look up hardware, CPUs, instances, regions, zones.")
 for _kind in (HARDWARE, CPUS, INSTANCES, REGIONS, ZONES):

@@ -44,6 +44,8 @@ Source = Annotated[
     str | None, typer.Option("--input", help="The request as JSON: a file, or - for stdin.")
 ]
 KEYWORD = Parameter.KEYWORD_ONLY
+UsageError: Any = typer.BadParameter.__base__
+"""Of wrong options and arguments; typer has no public name for it."""
 
 _SPAN = re.compile(r"(\d+(?:\.\d*)?)([mhd])")
 _SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -92,6 +94,29 @@ class OnceCommand(TyperCommand):
             if after == len(complete) or complete[after].startswith("-"):
                 complete.insert(after, BARE[flag])
         return complete
+
+
+class Root(TyperGroup):
+    """The command `gramwatt`, which says in a line what is wrong with words that it was given."""
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> NoReturn:
+        """Run a command and exit with its code."""
+        options |= {"prog_name": "gramwatt", "standalone_mode": False}
+        try:
+            code = super().main(args, *more, **options)
+        except UsageError as error:
+            message = error.format_message().rstrip(".")
+            if "\n" in message:  # the help of a group that was given no command
+                error.show()
+            else:
+                words = [*(args or sys.argv[1:])[:1]]
+                path = error.ctx.command_path if error.ctx else " ".join(["gramwatt", *words])
+                show(f"{path}: {message}.", f"Options: {path} --help", err=True)
+            code = error.exit_code
+        except typer.Abort:
+            show("Aborted!", err=True)
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 class DefaultGroup(TyperGroup):

@@ -10,12 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from os.path import basename
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from msgspec import Struct
 
 from gramwatt.collectors.cli.exit_codes import (
     FAILED,
@@ -24,6 +24,7 @@ from gramwatt.collectors.cli.exit_codes import (
     UsageError,
     not_started,
 )
+from gramwatt.collectors.cli.options import grouped
 from gramwatt.collectors.cli.sync import write_summary
 from gramwatt.collectors.settings.config import (
     Config,
@@ -88,29 +89,37 @@ COMMAND = {
 """How typer takes it."""
 
 
-def start(
-    context: typer.Context,
-    project: Annotated[str | None, typer.Option(help="Project the job belongs to.")] = None,
-    name: Annotated[str | None, typer.Option(help="Job name (default: the command's).")] = None,
-    unit: Annotated[str | None, typer.Option(help="Functional unit R, such as image.")] = None,
-    region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None,
-    server: Annotated[str | None, typer.Option(help="Send the journal to this URL.")] = None,
-    json_summary: Annotated[
-        Path | None, typer.Option(help="Write the job document to this file.")
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse to start without a working meter.")
-    ] = False,
-    pue: Annotated[float | None, typer.Option(help="The facility's PUE, 1 to 5.")] = None,
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What the job is."""
+
+    project: Annotated[str | None, typer.Option(help="Project the job belongs to.")] = None
+    name: Annotated[str | None, typer.Option(help="Job name (default: the command's).")] = None
+    unit: Annotated[str | None, typer.Option(help="Functional unit R, such as image.")] = None
+    region: Annotated[str | None, typer.Option(help="Cloud region: aws:eu-west-1.")] = None
+    zone: Annotated[str | None, typer.Option(help="Grid zone: FR, DE, US-CAL-CISO.")] = None
+    server: Annotated[str | None, typer.Option(help="Send the journal to this URL.")] = None
+    pue: Annotated[float | None, typer.Option(help="The facility's PUE, 1 to 5.")] = None
     kind: Annotated[
         str | None,
         typer.Option(help="training, fine-tuning, inference, evaluation, data-prep or other."),
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+    ] = None
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="KEY=VALUE; may be repeated.")] = (
+        None
+    )
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve figures for Prometheus while it runs."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountOptions:
+    """Where its units of work are counted."""
+
     count: Annotated[
         list[str] | None, typer.Option(metavar="UNIT=N", help="R of the command; may be repeated.")
-    ] = None,
+    ] = None
     count_from: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,67 +127,58 @@ def start(
             help="R out of a JSON file when it has ended, or of a server's counters while it runs: "
             "vllm, sglang, llamacpp, tgi, triton.",
         ),
-    ] = None,
+    ] = None
     count_metric: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=UNIT", help="Another counter of that server as R."),
-    ] = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Serve figures for Prometheus while it runs."),
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
-    ] = False,
-    budget: Annotated[
-        bool, typer.Option("--budget", help="Refuse to start when the project's is spent.")
-    ] = False,
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Whether it waits for greener hours."""
+
     when_greenest: Annotated[
         bool, typer.Option("--when-greenest", help="Wait for the hours of least emissions.")
-    ] = False,
-    deadline: Annotated[
-        str | None, typer.Option(help="Latest end: 12h, 2026-05-01T08:00Z.")
-    ] = None,
+    ] = False
+    deadline: Annotated[str | None, typer.Option(help="Latest end: 12h, 2026-05-01T08:00Z.")] = None
     expected_hours: Annotated[
         float | None, typer.Option(help="How long it takes (default: as earlier runs).")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `run` does beside it; `budget` asks the server, or the store."""
+
+    json_summary: Annotated[
+        Path | None, typer.Option(help="Write the job document to this file.")
+    ] = None
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse to start without a working meter.")
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Every notice and the whole summary.")
+    ] = False
+    budget: Annotated[
+        bool, typer.Option("--budget", help="Refuse to start when the project's is spent.")
+    ] = False
+
+
+@grouped
+def start(
+    context: typer.Context,
+    job: JobOptions,
+    counts: CountOptions,
+    waits: Waits,
+    options: RunOptions,
 ) -> None:
     """Run a command, measure it, and print its energy and score on stderr at the end.
 
     Example: gramwatt run --zone FR --unit image -- python train.py --epochs 3
     """
-    args: dict[str, Any] = {
-        "project": project,
-        "name": name,
-        "unit": unit,
-        "region": region,
-        "zone": zone,
-        "server": server,
-        "pue": pue,
-        "kind": kind,
-        "metrics": metrics,
-        "tags": tag or None,
-    }
-    waits = (when_greenest, deadline, expected_hours)
-    counts = (count, count_from, count_metric) if count or count_from or count_metric else None
-    options = RunOptions(strict, json_summary, verbose, budget, waits, counts)
-    sys.exit(run_command(context.args, args, options, context.obj))
-
-
-class RunOptions(Struct, frozen=True):
-    """What the options ask for beside the job's settings.
-
-    `waits` has those that have the command wait, as `WaitOptions.of` takes them; they and `budget`
-    ask the server, or the store. `counts` are the texts of `--count`, `--count-from` and
-    `--count-metric`.
-    """
-
-    strict: bool = False
-    json_summary: Path | None = None
-    verbose: bool = False
-    budget: bool = False
-    waits: tuple[bool, str | None, float | None] = (False, None, None)
-    counts: tuple[list[str] | None, ...] | None = None
+    args = {**asdict(job), "tags": job.tags or None}
+    sys.exit(run_command(context.args, args, options, context.obj, counts, waits))
 
 
 def run_command(
@@ -186,6 +186,8 @@ def run_command(
     args: dict[str, Any],
     options: RunOptions,
     store: OpenStore = lambda: None,
+    counts: CountOptions = CountOptions(),
+    waits: Waits = Waits(),
 ) -> int:
     """Check the arguments, measure the command, print its line; return the exit code.
 
@@ -202,10 +204,10 @@ def run_command(
         place = " ".join(["run", *map(basename, command[:2])])
         name = job_id(place, project=lambda: config.project)[0]
         counted = None
-        if options.counts:
+        if counts.count or counts.count_from or counts.count_metric:
             from gramwatt.collectors.cli.counts import RunCounts
 
-            counted = RunCounts(*options.counts)
+            counted = RunCounts(counts.count, counts.count_from, counts.count_metric)
         questions = Questions(config, store)
         settings["default_name"] = command_name(command)
         service = {SERVING: counted.serving} if counted and counted.serving else {}
@@ -213,7 +215,7 @@ def run_command(
         asks_budget = options.budget and not switched_off()
         if asks_budget and not _budget_allows(questions, strict=options.strict):
             return FAILED
-        tags = _wait(questions, command, name, options.waits)
+        tags = _wait(questions, command, name, waits)
         if "tags" in settings or service or tags:
             settings["tags"] = {**service, **config.tags, **tags}
         more = wandb_environment(config.metrics, os.environ)
@@ -297,14 +299,12 @@ def wandb_environment(metrics: Metrics | None, environ: Mapping[str, str]) -> di
     return {WANDB: json.dumps({"gramwatt": metrics.url, **polled})}
 
 
-def _wait(
-    questions: Questions, command: list[str], job: str, waits: tuple[bool, str | None, float | None]
-) -> dict[str, str]:
+def _wait(questions: Questions, command: list[str], job: str, waits: Waits) -> dict[str, str]:
     """Wait as the options say; return tags that record it. Raises NotStarted."""
     from gramwatt.collectors.cli.measure import starts_nothing
     from gramwatt.collectors.cli.wait import WaitOptions, wait_for_greenest
 
-    options = WaitOptions.of(*waits)
+    options = WaitOptions.of(**asdict(waits))
     if options is None or starts_nothing(command):
         return {}
     name = questions.config.name or command_name(command)

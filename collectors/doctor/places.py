@@ -120,7 +120,7 @@ def zone(config: Config) -> Finding:
         "grid zone",
         "missing",
         f"{text}: the world average is used and scores are not-sci",
-        "set GRAMWATT_ZONE, for example FR, or GRAMWATT_REGION, for example aws:eu-west-1",
+        "export GRAMWATT_ZONE=FR, or GRAMWATT_REGION=aws:eu-west-1",
     )
 
 

@@ -21,7 +21,8 @@ from gramwatt.service.common.errors import (
     KeyNameError,
     UnknownKeyError,
 )
-from gramwatt.service.container import ADMIN, SCOPES, Caller, Service
+from gramwatt.service.container import Caller, Service
+from gramwatt.service.scopes import ADMIN, SCOPES
 from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.columns import span_us, text_from_us
 

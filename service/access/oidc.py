@@ -26,7 +26,8 @@ from gramwatt.service.access.keys import digest, new_token
 from gramwatt.service.access.sessions import add
 from gramwatt.service.common.errors import BusyError, LoginError
 from gramwatt.service.config import ConfigError, OidcConfig
-from gramwatt.service.container import ADMIN, READ, Caller, Service
+from gramwatt.service.container import Caller, Service
+from gramwatt.service.scopes import ADMIN, READ
 from gramwatt.service.store.access import BrowserSession
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.access import audit
 from gramwatt.service.access.keys import digest, new_token, projects_of, projects_text
 from gramwatt.service.common.errors import ServiceError
-from gramwatt.service.container import ADMIN, Caller, Service
+from gramwatt.service.container import Caller, Service
+from gramwatt.service.scopes import ADMIN
 from gramwatt.service.store.access import BrowserSession
 from gramwatt.service.store.columns import span_us, text_from_us
 

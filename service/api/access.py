@@ -19,14 +19,15 @@ from urllib.parse import urlsplit
 from flask import Flask, Response, current_app, g, request
 from flask.sansio.app import App
 
-from gramwatt.service import container
+from gramwatt.service import scopes
 from gramwatt.service.access import audit, sessions
 from gramwatt.service.access.keys import authenticate, digest
 from gramwatt.service.addresses import HOST, host_name
 from gramwatt.service.api.problems import CODES, Problem
 from gramwatt.service.config import ServiceConfig
-from gramwatt.service.container import ADMIN, INGEST, READ, Caller, Service
+from gramwatt.service.container import Caller, Service
 from gramwatt.service.rendering import MEDIA
+from gramwatt.service.scopes import ADMIN, INGEST, READ
 from gramwatt.service.store.database import UNAVAILABLE
 
 BUCKETS_MOST = 10_000
@@ -104,7 +105,7 @@ _SCOPES = {
     Access.INGEST: (INGEST,),
     Access.READ: (READ,),
     Access.INGEST_OR_READ: (INGEST, READ),
-    Access.METRICS_ALL: (container.METRICS, READ),
+    Access.METRICS_ALL: (scopes.METRICS, READ),
     Access.READ_ALL: (READ,),
     Access.ADMIN: (ADMIN,),
     Access.ADMIN_ALL: (ADMIN,),

@@ -49,10 +49,10 @@ from gramwatt.service.common.requests import (
     Text,
     exactly,
 )
-from gramwatt.service.container import Scope
 from gramwatt.service.erasure import DeletedProject, ErasedPerson, erase_person, erase_project
 from gramwatt.service.metrics import EXTENSION, Metrics
 from gramwatt.service.notifications import OutboxAnswer, outbox_page
+from gramwatt.service.scopes import Scope
 from gramwatt.service.status import require_ready, store_measures
 from gramwatt.service.tasks.runs import SchedulesAnswer, schedules, task_measures
 from gramwatt.service.tasks.table import TASKS

@@ -14,11 +14,12 @@ from gramwatt.sci.figures.quantity import Quantity
 
 NO_JOB = "No job yet. Run one under the meter: gramwatt run -- python train.py"
 GAP = "  "
-LEFT_OUT_FIRST = {"Started": 18, "CO2e": 18, "Time": 8, "Energy": 8, "SCI": 8}
+LEFT_OUT_FIRST = {"Started": 18, "SCI": 18, "Time": 18, "Energy": 8}
 """Columns in the order in which they are left out of a narrow terminal, as long as names and tags
 have less room than that and than they need."""
 UNIT_MOST = 16
 UNKNOWN, LEFT_OUT = "-", "left out"
+NOT_SCI = "not-sci"
 MARK = "*"
 """Behind a figure that is not an SCI score."""
 LENGTHS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
@@ -61,7 +62,7 @@ def _columns(heads: Sequence[JobHead], short: Mapping[str, str]) -> list[Column]
         Column("Started", tuple(minute_text(head.started_at)[5:] for head in heads)),
         Column("Time", tuple(_length(head.duration_s) for head in heads), right=True),
         Column("Energy", tuple(_figure(head.energy_kwh) for head in heads), right=True),
-        Column("CO2e", tuple(_figure(head.total_g) for head in heads), right=True),
+        Column("CO2e", _aligned([_total(head) for head in heads]), right=True),
         Column("SCI", _aligned([_score(head) for head in heads]), right=True),
     ]
 
@@ -121,6 +122,11 @@ def _figure(figure: Quantity | None) -> str:
     return UNKNOWN if figure is None else plain(value_text(figure)).replace(" CO2e", "")
 
 
+def _total(head: JobHead) -> str:
+    mark = MARK if head.total_g is not None and head.conformance == NOT_SCI else ""
+    return _figure(head.total_g) + mark
+
+
 def _score(head: JobHead) -> str:
     """Return the score in the first unit, marked where it is not an SCI; or that months leave it
     out.
@@ -133,21 +139,21 @@ def _score(head: JobHead) -> str:
     unit = first.unit
     name = unit if len(unit) <= UNIT_MOST else f"{unit[: UNIT_MOST - 1]}…"
     figure = _figure(first.g_per_unit).removesuffix(f"/{unit}")
-    mark = MARK if head.conformance == "not-sci" else ""
+    mark = MARK if head.conformance == NOT_SCI else ""
     more = f" +{len(others)}" if others else ""
     return f"{figure}/{name}{more}{mark}"
 
 
 def _remedies(heads: Sequence[JobHead], short: Mapping[str, str]) -> list[str]:
     """Return what the mark means, and what can be done about it."""
-    marked = [head for head in heads if _score(head).endswith(MARK)]
+    marked = [head for head in heads if f"{_total(head)}{_score(head)}".endswith(MARK)]
     placeless = [head for head in marked if head.zone is None]
     others = [head for head in marked if head.zone is not None]
     lines = []
     if placeless:
         where = short[placeless[0].job_id]
         lines = [
-            f"{MARK} no SCI: without a grid zone the world average is used. Say where it ran:",
+            f"{MARK} by the world average, as its grid zone is not known, so no SCI. Say where:",
             f"  gramwatt job {where} --set zone=DE",
         ]
     if others:

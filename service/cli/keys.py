@@ -22,6 +22,7 @@ from gramwatt.service.cli.common import (
     stop,
     upgraded_service,
 )
+from gramwatt.service.scopes import SCOPES
 
 if TYPE_CHECKING:
     from gramwatt.service.access.audit import AuditRow
@@ -40,8 +41,8 @@ def key_create(
     scope: Annotated[
         str,
         typer.Option(
-            metavar="ingest|read|metrics|admin",
-            help="ingest: send records; read: read; metrics: /metrics alone; admin: everything.",
+            metavar="|".join(SCOPES),
+            help="; ".join(f"{scope}: {may}" for scope, may in SCOPES.items()) + ".",
         ),
     ],
     project: Annotated[
@@ -54,7 +55,6 @@ def key_create(
 ) -> None:
     """Make a key and print it; it is shown only this once."""
     from gramwatt.service.access.keys import create_key
-    from gramwatt.service.container import SCOPES
 
     if scope not in SCOPES:
         stop(2, f"--scope: {scope!r} is not one of {', '.join(SCOPES)}")

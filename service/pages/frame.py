@@ -11,8 +11,8 @@ from gramwatt.sci.figures.checks import fields_of
 from gramwatt.service.api import problems
 from gramwatt.service.api.access import Access, declared, whole_service
 from gramwatt.service.api.routing import Model, from_strings
-from gramwatt.service.container import ADMIN
 from gramwatt.service.pages.filters import FILTERS
+from gramwatt.service.scopes import ADMIN
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; "

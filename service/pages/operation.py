@@ -20,9 +20,9 @@ from gramwatt.service.api.operation import (
 )
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import service
-from gramwatt.service.container import SCOPES
 from gramwatt.service.jobs.projects import project_names
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
+from gramwatt.service.scopes import SCOPES
 from gramwatt.service.status import effective_settings
 from gramwatt.service.tasks import runs
 

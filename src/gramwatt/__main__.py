@@ -55,7 +55,7 @@ def _run() -> None:
     elif name in ("--help", "-h", "help"):
         print(app.help_text())
     elif command is None:
-        _end(f"gramwatt: {app.unknown_text(name)}")
+        _end(f"gramwatt: {app.unknown_text(sys.argv[1:])}")
     else:
         from gramwatt.collectors.settings import installation
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.app import build_app
+from gramwatt.collectors.cli.app import build_app, unknown_text
 from gramwatt.collectors.settings import http
 from gramwatt.collectors.settings.identity import node_id
 from gramwatt.collectors.spool import send
@@ -65,6 +65,39 @@ def test_an_option_that_is_given_twice_is_refused(
     done = invoke(*words)
     assert done.exit_code == 2
     assert f"for {option!r}: given 2 times, may be given once" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("trian",), "'trian' is not a command. Did you mean run? "),
+        (("ui",), "'ui' is not a command. Did you mean serve? "),
+        (("compar", "a", "b"), "'compar' is not a command. Did you mean compare? "),
+        (("ls", "x y"), "'ls' is not a command. Did you mean jobs? "),
+        (("env", "A=1", "x y"), "To measure it: gramwatt run -- env A=1 'x y'"),
+        (("xyzzy",), "'xyzzy' is not a command. All commands: gramwatt --help"),
+    ],
+)
+def test_what_is_not_a_command_is_answered_with_one(words: tuple[str, ...], said: str) -> None:
+    assert said in unknown_text(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "command"),
+    [
+        (("estimate", "--zone"), "Option '--zone' requires an argument.", "gramwatt estimate"),
+        (("suggest", "--zon", "DE"), "No such option: --zon", "gramwatt suggest"),
+        (("catalog", "rows"), "No such command 'rows'.", "gramwatt catalog"),
+        (("doctor", "--json=1"), "Option '--json' does not take a value.", "gramwatt doctor"),
+    ],
+)
+def test_wrong_usage_is_a_sentence_and_where_the_options_are(
+    words: tuple[str, ...], said: str, command: str
+) -> None:
+    done = invoke(*words)
+    first, second = done.stderr.splitlines()
+    assert (done.exit_code, done.stdout, second) == (2, "", f"Options: {command} --help")
+    assert first.startswith(f"{command}: {said}")
 
 
 def test_settings_have_values_origins_and_no_secret(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,32 @@ def test_lists_are_whole(kind: str, rows: Callable[[Catalog], Sequence[object]])
     """Zones are followed by the world."""
     count = len(rows(load_catalog())) + (kind == "zones")
     assert len(document(kind)["matches"]) == count
-    assert len(run(kind).stdout.splitlines()) == count + 1
+    assert len(run(kind, "--all").stdout.splitlines()) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [
+        ("hardware", "AMD"),
+        ("cpus", "intel"),
+        ("instances", "aws"),
+        ("regions", "gcp"),
+        ("zones", "US-"),
+    ],
+)
+def test_a_list_without_a_name_is_its_groups(kind: str, group: str) -> None:
+    """Their counts are those of all rows, and a group is a name."""
+    lines = run(kind).stdout.splitlines()
+    total, groups, *counts = map(int, re.findall(r" (\d+)(?=[, ]|$)", " ".join(lines[:-3])))
+    assert total == sum(counts) == len(document(kind)["matches"])
+    assert groups == len(counts)
+    assert max(map(len, lines)) <= 80
+    rows = document(kind, group)["matches"]
+    assert f" {group.lower() if group != 'US-' else group} {len(rows)}" in " ".join(lines)
 
 
 def test_a_pipe_gets_tab_separated_lines() -> None:
-    header, first, *_ = run("hardware").stdout.splitlines()
+    header, first, *_ = run("hardware", "--all").stdout.splitlines()
     assert header.split("\t")[:3] == ["id", "memory GB", "TDP W"]
     assert first.split("\t") == [
         "nvidia-k80",

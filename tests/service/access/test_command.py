@@ -20,7 +20,8 @@ from gramwatt.service import cli
 from gramwatt.service.access import audit
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
-from gramwatt.service.container import SCOPES, Service
+from gramwatt.service.container import Service
+from gramwatt.service.scopes import SCOPES
 from tests.service.cli.command import gramwatt
 
 
