@@ -16,7 +16,8 @@ import sqlalchemy as sa
 
 from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.service.container import Service
-from gramwatt.service.months.rows import changes_of, from_session
+from gramwatt.service.months.large import MonthScope, scope_sums
+from gramwatt.service.months.statements import month_scope
 from gramwatt.service.store.columns import to_text
 from gramwatt.service.store.months import ALL, MonthSum
 
@@ -127,16 +128,12 @@ def _decoded(document: str) -> MonthSums | None:
 
 def _made(service: Service, name: Name, before: str | None) -> str:
     """Make the sums of a month and keep them, unless another thread has done so meanwhile."""
-    from gramwatt.service.months.sums import sum_month  # numpy is loaded where sums are made
-
     service, key = service.for_every_project(), (name[0], name[1] or ALL)
     with _making.setdefault((f"{service.store.url}", name), Lock()):
         stored = kept_sums(service, [name]).get(name)
         if stored is not None and stored.holds and stored.document not in (None, before):
             return str(stored.document)
-        with service.store.read() as session:
-            changes = changes_of(session, *name)
-            text = to_text(sum_month(from_session(session), *name))
+        changes, text = scope_sums(service, MonthScope(*name, *month_scope(*name)))
         _keep(service, key, made_of=changes, document=text)
     return text
 

@@ -29,11 +29,9 @@ from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import THIS_MACHINE, Service
 from gramwatt.service.months.cache import Kept, kept_months, kept_sums
+from gramwatt.service.months.large import JOBS_SMALL
 from gramwatt.service.months.report import month_report, months_with_data
 from gramwatt.service.store.months import JobMonth
-
-ROWS_AT_ONCE = 4_000
-"""Sums over at most so many jobs are made anew while a page waits: half a second."""
 
 
 class OverviewDoc(msgspec.Struct):
@@ -180,7 +178,7 @@ def _sums(
     """Return the sums of a month, and whether they and those of the other months hold now."""
     kept = kept_months(service, months, project)
     late = [of for of, row in kept.items() if not row.holds]
-    if not wait and late and _rows(service, late, project) > ROWS_AT_ONCE:
+    if not wait and late and _rows(service, late, project) > JOBS_SMALL:
         text = kept[month].document if month in kept else None
         return (_decoded(text) if text else None), False
     try:

@@ -21,10 +21,6 @@ from gramwatt.service.store.restriction import RestrictedSession
 
 PORTION = 2_000
 """Rows that are read at once."""
-MEMORY = "64MB"
-"""What PostgreSQL may use for a statement; by its 4 MB it would sort effects on disk."""
-_LARGE = sa.text(f"SELECT set_config('work_mem', '{MEMORY}', true), set_config('jit', 'off', true)")
-"""For the rest of the transaction: sums are made in memory, and nothing is compiled for them."""
 Rows = Mapping[str, Sequence[dict[str, Any]]]
 """The rows of a job by table, as `sci.month.rows.rows_of` makes them."""
 _JOB_MONTHS = OF_JOB["job_months"]
@@ -34,8 +30,6 @@ def from_session(session: Session) -> Execute:
     """Return how statements run on the store; a session that sees some projects only is refused."""
     if isinstance(session, RestrictedSession):
         raise TypeError("statements in SQL cannot be restricted; name the projects in their scope")
-    if session.connection().dialect.name == "postgresql":
-        session.execute(_LARGE)
 
     def execute(statement: str, values: Mapping[str, Any]) -> Any:
         rows = session.execute(sa.text(statement), dict(values)).yield_per(PORTION)

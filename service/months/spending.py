@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.orm import Session
@@ -19,8 +20,8 @@ from gramwatt.sci.month.documents import BudgetStatus, BudgetUse, MonthDay, Mont
 from gramwatt.sci.month.month import previous_month
 from gramwatt.service.container import Service
 from gramwatt.service.months.cache import sums_by_name
+from gramwatt.service.months.large import MonthScope, scope_sums
 from gramwatt.service.months.pending import pending_jobs, pending_keys
-from gramwatt.service.months.rows import from_session
 from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import Job, JobLabel, Provisional, is_pending
@@ -108,17 +109,16 @@ def month_spending(
 
 def _of_group(service: Service, month: str, group: Group) -> MonthSpending:
     """Return what a group emitted, summed now: inputs that its projects share count once."""
-    from gramwatt.service.months.sums import sum_scope  # loads numpy
-
+    _, text = scope_sums(service, MonthScope(month, None, *group.scope(month)))
+    spent = msgspec.json.decode(text, type=_Spent)
     before = JobMonth.month == previous_month(month), group.holds(JobMonth.job, JobMonth.project)
     with service.store.read() as session:
-        sums = sum_scope(from_session(session), month, None, *group.scope(month))
         holds = group.holds(Job.id, Job.project)
         waiting = sa.select(Job.id, Job.started_us).where(is_pending(), holds)
         pending = {key: started_us for key, started_us in session.execute(waiting)}
         running, unscored, _ = pending_jobs(service, session, month, None, pending)
         began_before = session.scalar(sa.select(JobMonth.job).where(*before).limit(1)) is not None
-    spent, days = _Spent(sums.totals, sums.days), _running_of_group(service, month, group)
+    days = _running_of_group(service, month, group)
     return _month(spent, days, began_before, len(running), len(unscored))
 
 

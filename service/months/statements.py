@@ -60,6 +60,8 @@ SELECT traits, {", ".join(f"MIN({name})" for name in TRAITS)}, {", ".join(ADDED.
 FROM job_months WHERE {{scope}} AND {COUNTED} GROUP BY traits ORDER BY traits"""
 """The jobs by all their traits; every table adds up some of these rows."""
 
+JOBS = "SELECT COUNT(*) FROM job_months WHERE {scope}"
+
 _CHANGES = ", ".join(f"SUM({term}_low), SUM({term}_high)" for term in TERMS)
 EFFECTS = f"""
 SELECT input_id, traits, {_CHANGES}

@@ -302,6 +302,9 @@ class Store:
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.engine = _engine(self.url)
+        # One statement sees what was committed before the first, as on SQLite.
+        level = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        self._reading = self.engine.execution_options(**level)
         self._writing = self.engine.execution_options(**{_WRITE: True})
         self._noting = self.engine.execution_options(**{_WRITE: True, _NOTE: True})
         self._group = GroupCommit(self.write)
@@ -345,7 +348,7 @@ class Store:
         """Yield a session that sees one consistent state and writes nothing."""
         # A session that restricts prepares each statement twice.
         make = Session if self.projects is None else partial(RestrictedSession, self.projects)
-        with make(self.engine, expire_on_commit=False) as session:
+        with make(self._reading, expire_on_commit=False) as session:
             yield session
 
     @contextmanager

@@ -1,9 +1,12 @@
 """Sums by statements equal plain arithmetic, on every database, whatever happens to the jobs."""
 
 import math
+import os
 import random
+import sys
 import threading
 from contextlib import closing
+from subprocess import CalledProcessError
 
 import pytest
 import sqlalchemy as sa
@@ -12,15 +15,19 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.month.change import WorkMonth, change_effects
 from gramwatt.sci.month.documents import MonthSums
+from gramwatt.service.common.errors import BusyError
+from gramwatt.service.container import Service
 from gramwatt.service.jobs import deletion, scoring
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.months import advice, cache, sums
+from gramwatt.service.months import advice, cache, large, sums
 from gramwatt.service.months.report import month_report, read_now
+from gramwatt.service.months.statements import month_scope
 from gramwatt.service.months.sums import sum_month
 from gramwatt.service.store.columns import read_job
+from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.store.months import JobMonth, MonthSum
 from tests.documents import DAILY, scored
@@ -250,16 +257,61 @@ def test_a_job_that_runs_again_leaves_the_sums(light):
 
 def test_a_month_that_changes_while_it_is_summed_is_summed_again(service, monkeypatch):
     ingest(service, "job-1", lines(journal("job-1")))
-    summed = sums.sum_month
+    summed = sums.sum_scope
 
     def meanwhile(*arguments):
         monkeypatch.undo()
         ingest(service, "job-2", lines(journal("job-2")))
         return summed(*arguments)
 
-    monkeypatch.setattr(sums, "sum_month", meanwhile)
+    monkeypatch.setattr(sums, "sum_scope", meanwhile)
     month_report(service, "2026-05")  # of one job or of two, as the database has it
     assert month_report(service, "2026-05").totals.jobs == 2
+
+
+def test_a_large_month_is_summed_by_a_process_of_its_own_and_says_the_same(service, monkeypatch):
+    for number in range(3):
+        ingest(service, f"job-{number}", lines(journal(f"job-{number}")))
+    scopes = [
+        large.MonthScope("2026-05", project, *month_scope("2026-05", project))
+        for project in (None, "vision")
+    ]
+    here = [large.scope_sums(service, scope) for scope in scopes]
+    assert here[0][0] == 3
+    monkeypatch.setattr(large, "JOBS_SMALL", 2)
+    monkeypatch.setattr(sums, "sum_scope", lambda *_: pytest.fail("summed in this process"))
+    assert [large.scope_sums(service, scope) for scope in scopes] == here
+    assert month_report(service, "2026-05").totals.jobs == 3
+
+
+@pytest.mark.parametrize(
+    ("ends", "error"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", BusyError),
+        (f"raise SystemExit({os.EX_TEMPFAIL})", BusyError),
+        ("raise TypeError", CalledProcessError),
+    ],
+    ids=["killed", "without a database", "faulty"],
+)
+def test_a_month_whose_process_ends_is_not_kept(light, monkeypatch, ends, error):
+    ingest(light, "job-1", lines(journal("job-1")))
+    run = large.subprocess.run
+    with monkeypatch.context() as patched:
+        patched.setattr(large, "JOBS_SMALL", 0)
+        patched.setattr(
+            large.subprocess, "run", lambda _, **more: run([sys.executable, "-c", ends], **more)
+        )
+        with pytest.raises(error):
+            month_report(light, "2026-05")
+    assert month_report(light, "2026-05").totals.jobs == 1
+
+
+def test_the_process_of_a_month_says_that_the_database_is_away(light, tmp_path):
+    place = tmp_path / "none" / "store.db"
+    away = Service(light.config, Store(f"sqlite:///{place}"))
+    scope = large.MonthScope("2026-05", None, *month_scope("2026-05"))
+    with pytest.raises(BusyError, match="ask again"):
+        large._summed_apart(away.store, scope)
 
 
 def test_what_is_added_to_sums_is_made_again_where_a_job_is_scored_meanwhile(light):

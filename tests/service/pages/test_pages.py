@@ -119,7 +119,7 @@ def test_sums_that_jobs_have_changed_are_made_anew_where_that_is_quick(two):
 def test_sums_of_many_changed_jobs_are_shown_as_stored_until_asked_for(two, client, monkeypatch):
     keep_sums(two, MAY)
     add(two, "job-C", project="A")
-    monkeypatch.setattr(overview, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(overview, "JOBS_SMALL", 1)
     found = month_overview(two, MAY)
     assert (found.sums.totals.jobs, found.is_current) == (2, False)
     assert project_bars(two, MAY, ["A"])[0]["A"].jobs == 1

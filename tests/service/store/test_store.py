@@ -104,6 +104,16 @@ def test_sqlite_is_opened_with_waiting_foreign_keys_and_wal(light):
     }
 
 
+def test_what_one_session_reads_is_of_one_moment(service):
+    with service.store.read() as session:
+        count = sa.text("SELECT COUNT(*) FROM jobs")
+        before = session.scalar(count)
+        ingest(service, "job-1", lines(journal("job-1")))
+        assert session.scalar(count) == before == 0
+    with service.store.read() as session:
+        assert session.scalar(count) == 1
+
+
 def test_no_wal_where_the_file_system_is_not_known_to_be_local(tmp_path, monkeypatch):
     monkeypatch.setattr("gramwatt.service.store.database.is_local", lambda path: False)
     store = Store(sqlite_url(tmp_path / "g.db"))
