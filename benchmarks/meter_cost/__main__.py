@@ -38,7 +38,7 @@ IDLE = ((1, 1.0), (8, 1.0), (1, 10.0), (8, 10.0))
 """GPUs and readings a second."""
 AT_ONCE = 4
 SLACK_S = 160.0
-LIMITS = {"import_s": 0.050, "start_s": 0.005, "mark_s": 0.0002, "peak_mb": 5.0}
+LIMITS = {"import_s": 0.025, "start_s": 0.005, "mark_s": 0.000003, "peak_mb": 4.0}
 """In the training process (docs/python-api.md)."""
 HELPERS_MB = 30.0
 """Of the meter, with 8 GPUs at one reading a second."""

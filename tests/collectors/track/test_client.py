@@ -259,6 +259,36 @@ def test_what_a_killed_job_and_meter_have_left_is_not_joined(tmp_path, monkeypat
     assert before.path not in map(str, folders())
 
 
+OLD = counts.UNMETERED_S + 60
+
+
+@pytest.mark.parametrize(
+    ("files", "age_s", "stays"),
+    [
+        ([counts.CLOSED], OLD, False),
+        ([counts.CLOSED], counts.KEPT_S / 2, True),  # somebody may wait for its end
+        ([counts.LOCK], OLD, False),
+        ([counts.LOCK], counts.KEPT_S, True),  # its meter may be just starting
+        ([counts.METER], OLD, True),  # a journal knows it
+        (["alive"], OLD, True),
+    ],
+)
+def test_a_folder_that_nobody_needs_is_removed(tmp_path, monkeypatch, files, age_s, stays):
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    folder, _ = JobFolder.enter("j") or (None, False)
+    assert folder is not None
+    name = f"{counts.name_of(os.getpid())}-77" if "alive" in files else "4194000-5-1"
+    file_of(folder, name, {"job_id": "j", "role": "track", "pid": 4194000})
+    for file in files:
+        folder.take(file)
+    then = time.time() - age_s
+    for path in (*Path(folder.path).iterdir(), Path(folder.path)):
+        os.utime(path, (then, then))
+    counts.remove_left_over()
+    assert os.path.isdir(folder.path) == stays
+    folder.remove()
+
+
 def test_where_files_cannot_be_locked_one_process_starts_the_meter(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
