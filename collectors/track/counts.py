@@ -248,7 +248,8 @@ class Totals:
     @property
     def ended(self) -> bool:
         """Return whether the job has ended."""
-        return self._numbers is None or self._numbers[0] == ENDED
+        numbers = self._numbers
+        return numbers is None or numbers[0] == ENDED
 
     def add(self, unit: str | None, phase: str | None) -> int | None:
         """Return the place of a new total; None where there is no room."""
@@ -266,8 +267,9 @@ class Totals:
 
     def write(self, place: int, total: float) -> None:
         """Set a total [R]: one store, which a kill cannot cut."""
-        if self._numbers is not None:
-            self._numbers[place] = total
+        numbers = self._numbers  # another thread may end the job
+        if numbers is not None:
+            numbers[place] = total
 
     def append(self, message: Mapping[str, Any]) -> bool:
         """Add a line; False where it has no room."""
@@ -278,6 +280,20 @@ class Totals:
             return self._lines is not None and os.write(self._lines, line) == len(line)
         except OSError:
             return False
+
+    def close(self) -> None:
+        """Let go of it: what is written stays. A process may have thousands of jobs one by one."""
+        lines, self._numbers, self._map = self._lines, None, None
+        if lines is not None and self._still_ours():
+            os.close(lines)
+        self._lines = None
+
+    def __del__(self) -> None:
+        """Let go of that of a job which a worker does not count into any more."""
+        try:
+            self.close()
+        except Exception:  # the interpreter is ending
+            return
 
     def remove(self) -> None:
         """Delete it."""

@@ -294,6 +294,8 @@ class Client:
         line |= {"lines": True} if lines else {}
         self._send(line)
         self._over = True
+        if self._totals is not None:
+            self._totals.close()
         if _others_run(folder):
             return True
         self._wait(lambda: self.closed, now + CLOSE_TIMEOUT_S)

@@ -43,6 +43,27 @@ while time.monotonic() < ends:
 print(left)
 """
 
+MANY = """
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from gramwatt import track
+
+def count(job):
+    job.count(1)
+    return len(os.listdir("/proc/self/fd"))
+
+if __name__ == "__main__":
+    before, jobs, seen = len(os.listdir("/proc/self/fd")), [], []
+    for way in ("fork", "spawn"):
+        with ProcessPoolExecutor(1, mp_context=get_context(way)) as pool:
+            for _ in range(4):
+                with track(unit="image") as job:
+                    seen.append(pool.submit(count, job).result())
+                jobs.append(job)  # as one does to read their results later
+    print(len(os.listdir("/proc/self/fd")) - before, *(seen[n + 3] - seen[n + 1] for n in (0, 4)))
+"""
+
 COUNTS = """
 import os, signal, sys
 from gramwatt import track
@@ -74,6 +95,11 @@ def printed(script: str, environ: dict[str, str], folder: Path) -> str:
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def test_jobs_one_after_the_other_leave_no_descriptor_open(environ, tmp_path):
+    """Neither in the process that begins them nor in a worker that counts into each."""
+    assert printed(MANY, environ, tmp_path) == "1 0 0", "one is the pools' own tracker"
 
 
 def test_a_score_that_takes_too_long_leaves_no_child(environ, tmp_path):
