@@ -22,7 +22,7 @@ FONT = "Open Sans"
 """A bundled font, so that texts have the same width in the SVG and in print."""
 INK = "#33403a"
 FAINT = "#dfe5e1"
-WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT = 700, 230, 26, 140
+WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT = 700, 230, 26, 130
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 ROW_HEIGHT, LOW_ROW_HEIGHT, FEW_ROWS = 46, 34, 4
 """Height of a row of the waterfall [px]; the lower one where there are more than FEW_ROWS."""
@@ -173,15 +173,25 @@ def columns(
 
 
 def trend_columns(
-    rows: Rows, totals: Rows, *, names: list[str], y_title: str, breaks: Sequence[str]
+    rows: Rows,
+    totals: Rows,
+    *,
+    names: list[str],
+    y_title: str,
+    breaks: Sequence[str],
+    narrow: bool = False,
 ) -> Spec:
     """Stacked columns by month under the range of each total; dashed ones may still change.
+
+    A `narrow` one, for a phone, names the months without their years.
 
     `rows` hold `name`, `part`, `rank`, `value`, `tip`, `estimated` and `final`; `totals` hold
     `name`, `value`, `low`, `high` and `label`. The months of `breaks` are scored by another method
     than those before.
     """
-    axis = {"labelAngle": 0, "ticks": False}
+    axis: Spec = {"labelAngle": 0, "ticks": False}
+    if narrow:
+        axis["labelExpr"] = "slice(datum.label, 0, 3)"
     x = _field("name", "ordinal", title=None, scale={"domain": names}, axis=axis)
     stacked = _stacked(PARTS)
     bars = {
@@ -205,7 +215,8 @@ def trend_columns(
         layers.append(_layer([{"name": name} for name in breaks], line, {"x": x}))
     # Room for the letters of the axis, which has no title below them.
     padding = {"left": 2, "right": 14, "top": 4, "bottom": 8}
-    return _spec(TREND_HEIGHT, {"padding": padding, "layer": layers})
+    spec = _spec(TREND_HEIGHT, {"padding": padding, "layer": layers})
+    return {**spec, "width": NARROW} if narrow else spec
 
 
 def ranked(rows: Rows) -> Spec:

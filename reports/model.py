@@ -138,15 +138,13 @@ class Table:
 class Chart:
     """A chart as a Vega-Lite specification, its alternative text, and its data as a table.
 
-    Of one whose `newest_last` is at its right, a narrow screen shows that end first; `narrow` is
-    what a narrow screen has instead.
+    `narrow` is what a narrow screen has instead.
     """
 
     caption: str
     alt: str
     spec: dict[str, Any]
     data: Table
-    newest_last: bool = False
     narrow: dict[str, Any] | None = None
 
 

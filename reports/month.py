@@ -317,12 +317,11 @@ def trend(rows: Sequence[TrendRow], last: str, first: str | None = None) -> list
         )
     ]
     breaks = [_short_name(row.month) for row, _ in scored if row.method_break]
-    spec = trend_columns(
-        bars,
-        [_total(row, total_g, size) for row, total_g in scored],
-        names=_axis(first or scored[0][0].month, last),
-        y_title=unit,
-        breaks=breaks,
+    totals = [_total(row, total_g, size) for row, total_g in scored]
+    names = _axis(first or scored[0][0].month, last)
+    wide, slim = (
+        trend_columns(bars, totals, names=names, y_title=unit, breaks=breaks, narrow=narrow)
+        for narrow in (False, True)
     )
     caption = "Carbon by month; the thin lines are ranges"
     if any(bar["estimated"] for bar in bars):
@@ -334,7 +333,7 @@ def trend(rows: Sequence[TrendRow], last: str, first: str | None = None) -> list
     months = "; ".join(f"{row.month}: {text(total_g)}" for row, total_g in scored)
     data = data_table(caption, ("Month", "Carbon"), [(row.month, total) for row, total in scored])
     alt = f"Columns of carbon by month: {months}."
-    return [Chart(caption, alt, spec, data, newest_last=first is None)]
+    return [Chart(caption, alt, wide, data, narrow=slim)]
 
 
 def _is_metered(row: TrendRow, part: str) -> bool:

@@ -18,6 +18,7 @@ from gramwatt.reports.delimited import delimited
 from gramwatt.reports.model import Pair
 from gramwatt.reports.month_sections import CHARGES, DAYS, PROJECTS, pending_jobs
 from gramwatt.reports.sections import Amount, Field, Value, keys_of
+from gramwatt.sci.figures.formatting import minute_text
 from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import kg_from_g
@@ -76,7 +77,10 @@ MONTH: tuple[Field[MonthDoc], ...] = (
 )
 JOBS: tuple[Field[JobRow], ...] = (
     Field("Job", lambda row: row.job_id),
+    Field("Name", lambda row: row.name),
     Field("Project", lambda row: row.project),
+    Field("Kind", lambda row: row.kind),
+    Field("Started, UTC", lambda row: row.started_at and minute_text(row.started_at)),
     Field("Revision of its score", lambda row: row.revision),
     Field("Energy, kWh", lambda row: row.energy_kwh),
     Field("Operational, kg CO2e", lambda row: _kg(row.operational_g)),

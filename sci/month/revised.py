@@ -42,7 +42,8 @@ class JobRow(Struct):
 
     E in kWh, O and M in gCO2e; null where a term is not known. `cause` is why its score last
     changed since a revision of the month first had it, null if it never did; `detail` says of what
-    the factors are, or the method: "DE 2026", "method 9".
+    the factors are, or the method: "DE 2026", "method 9". `name`, `kind` and `started_at` are those
+    of the job today, null where it was deleted.
     """
 
     job_id: str
@@ -53,6 +54,9 @@ class JobRow(Struct):
     embodied_g: float | None
     cause: Cause | None = None
     detail: str | None = None
+    name: str | None = None
+    kind: str | None = None
+    started_at: str | None = None
 
 
 class JobChange(Struct):

@@ -117,7 +117,8 @@ def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
 
 def kept_jobs(session: Session, report: MonthlyReport) -> list[JobRow]:
     """Return the jobs in the sums of a kept report, in order of their ids."""
-    columns = (getattr(MonthlyReportJob, name) for name in JobRow.__struct_fields__)
+    names = [name for name in JobRow.__struct_fields__ if hasattr(MonthlyReportJob, name)]
+    columns = (getattr(MonthlyReportJob, name) for name in names)
     statement = sa.select(*columns).where(MonthlyReportJob.report == report.id)
     ordered = statement.order_by(MonthlyReportJob.job_id, MonthlyReportJob.project)
     return [JobRow(*row) for row in session.execute(ordered)]
@@ -133,7 +134,22 @@ def job_table(
     project = one_project(service, project, month)
     with service.for_every_project().store.read() as session:
         jobs = _jobs(session, month, project, revision)
+        _name(session, month, jobs)
     return JobTable(month=month, project=project, revision=revision, jobs=jobs)
+
+
+def _name(session: Session, month: str, rows: Sequence[JobRow]) -> None:
+    """Add to the rows what their jobs are called, of what kind they are, and when they began."""
+    of_month = sa.select(JobMonth.job).where(JobMonth.month == month)
+    columns = Job.job_id, Job.name, Job.kind, Job.started_us
+    statement = sa.select(*columns).where(Job.id.in_(of_month))
+    about = {
+        job_id: (name, kind, text_from_us(started_us))
+        for job_id, name, kind, started_us in session.execute(statement)
+    }
+    for row in rows:
+        if row.job_id in about:
+            row.name, row.kind, row.started_at = about[row.job_id]
 
 
 def compare(

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gramwatt.reports.html import POLICY
 from gramwatt.sci.figures.document import JobDoc, JobHead
 from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.formatting import GRADE_WORDS
 from gramwatt.sci.figures.quantity import Quantity, total
 from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.month.repeated import RUNS_MOST, RunsComparisonDoc, compare_runs
@@ -82,6 +83,7 @@ def jobs() -> Response:
         more_filters=bool(shown - {"q", "project", "state"}),
         next_cursor=following,
         is_first=chosen.cursor is None,
+        in_words=GRADE_WORDS,
         some_run=any(summary.head.state == "running" for summary in rows),
     )
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from flask import Response
+from flask import Response, redirect, request
 from msgspec import Meta
 
 from gramwatt.reports.glossary import TERMS
@@ -26,9 +26,18 @@ from gramwatt.sci.figures.quantity import is_estimate
 from gramwatt.sci.figures.units import g_from_kg
 from gramwatt.sci.month.month import previous_month
 from gramwatt.service.api.access import Access
+from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import caller, heavy, service
-from gramwatt.service.budgets import BudgetRow, budgets_page, limits_kg, standing
-from gramwatt.service.common.requests import MONTH, JobList, Page, ProjectQuery, exactly
+from gramwatt.service.budgets import BudgetRow, budgets_page, limits_kg, set_budget, standing
+from gramwatt.service.common.requests import (
+    MONTH,
+    JobList,
+    NewBudget,
+    Page,
+    ProjectQuery,
+    exactly,
+)
+from gramwatt.service.container import ADMIN
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.jobs.projects import project_names, projects_page
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
@@ -175,7 +184,19 @@ def budgets() -> Response:
         chosen=chosen,
         verdict=budget_verdict,
         next_cursor=answer.next_cursor,
+        may_set=caller().may(ADMIN),
+        names=project_names(service()),
     )
+
+
+@route("/budgets/set", Access.ADMIN, method="POST")
+def budget_set() -> Response:
+    """Set the budget of the form, and show all."""
+    names = ("project", "limit_kg", "month")
+    values = {name: request.form.get(name, "").strip() for name in names}
+    body = from_strings(NewBudget, {name: text for name, text in values.items() if text}, "form")
+    set_budget(service(), body, by=caller().name)
+    return redirect("/budgets" + (f"?month={body.month}" if body.month else ""), 303)  # type: ignore[return-value]
 
 
 def _budget_shape(row: BudgetRow) -> Shape | None:

@@ -17,7 +17,11 @@ from tests.packages import PACKAGES, ROOT
 from tests.tables import tables_of
 
 NAMES = ["month", "projects", "owners", "jobs", "outside", "days", "factors", "sources"]
-ROWS = [JobRow("a", "vision", 2, 4.5, 1200.0, 300.0), JobRow("=1+1", "p", 1, None, None, 300.0)]
+NAMED = {"name": "train", "kind": "training", "started_at": "2026-05-03T08:00:00Z"}
+ROWS = [
+    JobRow("a", "vision", 2, 4.5, 1200.0, 300.0, **NAMED),
+    JobRow("=1+1", "p", 1, None, None, 300.0),
+]
 SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20"
 LEADS = ("", " ", "  ", "\n", "\r", "\t", "\x00", "\x1f", "\u00a0", "\u3000", "\ufeff", "\u200b")
 FORMULAS = [f"{lead}{sign}1+1" for sign in SIGNS for lead in LEADS]
@@ -77,6 +81,8 @@ def test_figures_are_in_kwh_and_kg_with_every_digit(tables):
     score = float(project["SCI, kg CO2e per unit"])
     assert score == pytest.approx(float(project["Carbon, kg CO2e"]) / float(project["Units (R)"]))
     assert [row["Energy, kWh"] for row in tables["jobs"]] == ["4.5", ""]
+    assert [row["Name"] for row in tables["jobs"]] == ["train", ""]
+    assert tables["jobs"][0]["Started, UTC"] == "2026-05-03 08:00"
     assert [row["Operational, kg CO2e"] for row in tables["jobs"]] == ["1.2", ""]
     assert [row["Carbon, kg CO2e"] for row in tables["jobs"]] == ["1.5", ""]
 

@@ -76,6 +76,7 @@ POST /v1/suggestions""",
 DELETE /v1/budgets
 DELETE /v1/jobs/<job_id>
 PATCH /v1/jobs/<job_id>
+POST /budgets/set
 POST /v1/budgets
 POST /v1/jobs/<job_id>/rescore
 POST /v1/projects

@@ -247,7 +247,10 @@ def test_each_revision_has_its_jobs_and_reasons_and_stays(light, clock):
     TASKS["rescore-factors"].action(older)
     client = create_app(service=older).test_client()
     assert kept_causes(client) == [("changed", "method", 4)]
-    # What was kept is as it was, and says so in each form.
+    # What was kept is as it was, and says so in each form; a deleted job has no name any more.
+    assert {row["name"] for row in first.values()} == {"resnet"}
+    for row in (first["job-3"], second["job-3"]):
+        row |= dict.fromkeys(("name", "kind", "started_at"))
     assert [jobs_of(client, n) for n in (1, 2, 3)] == [first, second, third]
     assert client.get(f"{ADDRESS}/jobs?revision=9").json["code"] == "no-data"
     page = client.get(f"{ADDRESS}.html").text
