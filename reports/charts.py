@@ -22,7 +22,7 @@ FONT = "Open Sans"
 """A bundled font, so that texts have the same width in the SVG and in print."""
 INK = "#33403a"
 FAINT = "#dfe5e1"
-WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT = 700, 230, 26, 130
+WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT = 700, 230, 26, 118
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 ROW_HEIGHT, LOW_ROW_HEIGHT, FEW_ROWS = 46, 34, 4
 """Height of a row of the waterfall [px]; the lower one where there are more than FEW_ROWS."""

@@ -758,13 +758,13 @@ def advice_table(
     return table(
         caption,
         rows,
-        Field("Action", lambda row: Pair(action(row), work_text(row)), 2.6),
+        Field("Action", lambda row: Pair(action(row), work_text(row)), 3.0),
         Field(
-            "For", lambda row: Pair(jobs_of(row), capitalised(row.reason) if reasons else ""), 2.6
+            "For", lambda row: Pair(jobs_of(row), capitalised(row.reason) if reasons else ""), 3.0
         ),
         Field("Jobs", lambda row: Pair(str(row.jobs), f"of {row.jobs_of_work}"), 0.6, "right"),
-        Field("Saves", saving, 1.6, "right"),
-        Field("How sure", lambda row: row.confidence, 0.9),
+        Field("Saves", saving, 1.5, "right"),
+        Field("How sure", lambda row: row.confidence, 0.8),
         note=note,
     )
 

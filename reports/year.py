@@ -9,6 +9,7 @@ from gramwatt.reports.sections import (
     STATUS,
     Field,
     Section,
+    capitalised,
     contents,
     first_of,
     reference,
@@ -75,11 +76,11 @@ def _most(document: YearDoc, whole: Quantity) -> list[str]:
     words = []
     if len(document.by_project) > 1 and (first := document.by_project[0]).total_g:
         share = percent(first.total_g.value / whole.value) if whole.value > 0 else UNKNOWN
-        words.append(f"{isolated(first.project)} emitted {share} of it")
+        words.append(f"Of this {isolated(first.project)} emitted {share}")
     month = max(document.months, key=lambda row: row.total_g.value if row.total_g else 0.0)
     if month.total_g:
         words.append(f"the most was in {month_name(month.month)}, {value_text(month.total_g)}")
-    return [f"{'; '.join(words)}."] if words else []
+    return [f"{capitalised('; '.join(words))}."] if words else []
 
 
 def _target(row: TargetRow) -> str:
