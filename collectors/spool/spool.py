@@ -10,7 +10,9 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -316,12 +318,10 @@ def discard(home: Path, folder: SpoolFolder) -> None:
     It leaves the spool in one step: what a process that dies here leaves of it is no journal, and a
     recovery must not close what has lost its end. Raises OSError where nothing can be moved.
     """
-    import shutil  # for whoever delivers: a meter does without
-
     trash = home / DELIVERED
     files.folder(trash)
     with contextlib.suppress(FileNotFoundError):  # another process delivers it
-        os.replace(folder.path, trash / os.urandom(16).hex())
+        os.replace(folder.path, trash / uuid.uuid4().hex)
     for entry in _scanned(os.fspath(trash)):
         shutil.rmtree(entry.path, ignore_errors=True)
     _remove_empty(folder.path.parent)
