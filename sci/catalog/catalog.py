@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 
+from msgspec.structs import replace
+
 from gramwatt.sci.catalog.files import Group, Version
 from gramwatt.sci.catalog.hardware import Cpu, CpuFamily, Hardware
 from gramwatt.sci.catalog.instances import (
+    ATTACHED,
     WITHOUT_ACCELERATOR,
     Instance,
     InstanceNames,
-    named_machine,
+    named_machines,
     tpu_slice,
 )
 from gramwatt.sci.catalog.loader import (
@@ -34,7 +37,6 @@ from gramwatt.sci.catalog.names import (
     Service,
     alternatives,
     cpu_name,
-    find_matches,
     key,
     part_name,
     similar,
@@ -43,6 +45,7 @@ from gramwatt.sci.catalog.names import (
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
+from gramwatt.sci.catalog.printed import bare_part, memory_mib, readings
 from gramwatt.sci.catalog.regions import Region, RegionNames
 from gramwatt.sci.figures.csv_data import rows
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
@@ -65,6 +68,10 @@ NAMED_MOST = 8
 MEASURE_IT = (
     "`gramwatt run` measures a job on it; for an estimate give energy_kwh, since the catalog has "
     "machines with accelerators only"
+)
+ATTACH_IT = (
+    "is a machine of Google to which accelerators are attached, and its name does not say which: "
+    "name the part with it ('n1-standard-8 + 1x T4'), or gcp:n1+t4 (k80, p4, p100, v100) and count"
 )
 LISTS = "`gramwatt catalog hardware` lists accelerators, `gramwatt catalog cpus` processors"
 
@@ -217,8 +224,12 @@ class Catalog:
             if by_rule is not None:
                 return by_rule
             meant = self.resolution(name)
+            if meant is None and ATTACHED.fullmatch(name.strip()):
+                meant = Resolution((), (), f"{name} {ATTACH_IT}")
             if meant is None and WITHOUT_ACCELERATOR.fullmatch(name.strip()):
                 meant = Resolution((), (), f"{name} has no accelerator: {MEASURE_IT}")
+            if meant is None and (begun := self._instance_names.begun(name)):
+                raise AmbiguousName("instance", name, begun) from None
             if meant is None:
                 raise
             raise LookupFailed("instance", name, meant.instances, meant.reason) from None
@@ -228,18 +239,24 @@ class Catalog:
 
         None where it describes none, or none of known hardware.
         """
-        says = named_machine(name)
-        if says is None:
-            return None
-        try:
-            parts = find_matches(self.hardware, says.part)[0]
-        except LookupFailed:
-            return None
-        fit = [part for part in parts if says.fits(part)] or parts
-        if len(fit) > 1:
-            choices = [says.instance(name, part).id for part in fit]
-            raise AmbiguousName("instance", name, choices)
-        return says.instance(name, fit[0])
+        for says in named_machines(name):
+            machines = [self._instances[row_id] for row_id in self._instance_names.ids(says.part)]
+            of_one = machines[0] if len(machines) == 1 and "." in says.part else None
+            if of_one and of_one.count:  # "2 x p4d.24xlarge" are two machines
+                count = says.count * of_one.count
+                return replace(of_one, id=f"{says.count}x{of_one.id}", count=count)
+            try:
+                parts = [self.hardware(says.part)]
+            except AmbiguousName as error:
+                parts = [self.hardware(choice) for choice in error.choices]
+            except LookupFailed:
+                continue
+            fit = [part for part in parts if says.fits(part)] or parts
+            if len(fit) > 1:
+                choices = [says.instance(name, part).id for part in fit]
+                raise AmbiguousName("instance", name, choices)
+            return says.instance(name, fit[0])
+        return None
 
     def resolution(self, name: str) -> Resolution | None:
         """Return what a name stands for: instances, a service or hardware; None if unknown."""
@@ -270,27 +287,38 @@ class Catalog:
 
     def _part(self, name: str) -> str:
         """Return the id of a part; names in cloud metadata match only literally, in any case."""
-        written = name.strip().lower()
-        names = self._literal_names
-        literal = names.get(written) or names.get(written.replace("_", "-"))  # Vertex AI's
-        if literal:
-            return literal
         if key(name) in self._services and name not in self._hardware:
             raise LookupFailed("hardware", name)  # "NPU" is a kind, though one maker has just one
-        try:
-            part = self._hardware_names.find(name)
-            makers = vendors_in(name)
-            maker = self._hardware[part].vendor.lower()
-            if makers and maker in VENDORS.values() and maker not in makers:
-                raise LookupFailed("hardware", name)
-            return part
-        except LookupFailed:
-            ids = self._of_alternatives(name)
-            if len(ids) > 1:
-                raise AmbiguousName("hardware", name, ids) from None
-            if not ids:
-                raise
-            return ids[0]
+        ids = self._meant(name) or self._of_alternatives(name) or self._of_readings(name)
+        if len(ids) > 1:
+            raise AmbiguousName("hardware", name, self._of_memory(name, ids))
+        if not ids and self._hardware_names.meant(name):
+            raise LookupFailed("hardware", name)  # another maker's
+        return ids[0] if ids else self._hardware_names.find(name)
+
+    def _meant(self, name: str) -> Sequence[str]:
+        """Return the parts that a name means as it is written."""
+        names = self._literal_names
+        for written in (name.strip().lower(), bare_part(name).lower()):
+            literal = names.get(written) or names.get(written.replace("_", "-"))  # Vertex AI's
+            if literal:
+                return (literal,)
+        if name.rstrip().endswith("..."):
+            return self._hardware_names.begun(name)
+        ids, makers = self._hardware_names.meant(name), vendors_in(name)
+        if len(ids) == 1 and makers:
+            maker = self._hardware[ids[0]].vendor.lower()
+            return () if maker in VENDORS.values() and maker not in makers else ids
+        return ids
+
+    def _of_memory(self, name: str, ids: Sequence[str]) -> Sequence[str]:
+        """Return the parts of the memory that a tool prints behind a name; all where it does not.
+
+        Marketed memory is up to a seventh more than a driver reports.
+        """
+        mib = memory_mib(name)
+        gib = {row_id: (self._hardware[row_id].memory_gb or 0) * 1024 for row_id in ids}
+        return [i for i in ids if mib and gib[i] / 1.15 <= mib <= gib[i]] or ids
 
     def _of_alternatives(self, name: str) -> list[str]:
         """Return the parts that a name with slashes means, of each the first reading."""
@@ -300,6 +328,20 @@ class Catalog:
             for texts in readings
         ]
         return list(dict.fromkeys(part for ids in meant for part in ids))
+
+    def _of_readings(self, name: str) -> Sequence[str]:
+        """Return the parts of the first reading of a name that is known, of the memory it says."""
+        for text, memory_gb in readings(name):
+            ids = self._meant(text)
+            sizes = {i: self._hardware[i].memory_gb or 0 for i in ids}
+            fit = [
+                row_id
+                for row_id in ids
+                if memory_gb is None or memory_gb / 1.05 <= sizes[row_id] <= memory_gb * 1.15
+            ]
+            if fit:
+                return fit
+        return ()
 
     def _of_cpu(self, name: str) -> Resolution | None:
         """Return what to say of a processor's name, whole or in part; None for any other name."""

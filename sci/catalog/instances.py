@@ -9,14 +9,16 @@ spaces and punctuation do not matter. Names that say count and part themselves (
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Annotated, Any
 
 from msgspec import Struct, to_builtins
 
 from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.catalog.names import Names, key, words
+from gramwatt.sci.catalog.printed import bare_machine
 from gramwatt.sci.figures.csv_data import (
     SOURCE,
     Cell,
@@ -63,16 +65,32 @@ WITHOUT_ACCELERATOR = re.compile(
 )
 """Names of machines of Amazon, Google and Azure whose families have none."""
 FAMILY_TAIL = re.compile(r"(?<=.)(?: ?(?:series|vms?|instances?|family))+$")
-_DEVICE_GB = re.compile(r"[\s-](?P<gb>\d+)gb?\b", re.IGNORECASE)
+_DEVICE_GB = re.compile(r"[\s_(-]+(?P<gb>\d+)gb?\b(?: each)?\)?", re.IGNORECASE)
 """Memory of a device in its name: "A100-80GB", "A100-80G"."""
+_AS_PRINTED = re.compile(r".*\bhbm\d\w*", re.IGNORECASE)
+"""A part's name as drivers print it, whose memory is no more than a piece of the name."""
+NUMBERS: Mapping[str, int] = {
+    **dict.fromkeys(("single", "one"), 1),
+    **dict.fromkeys(("dual", "two"), 2),
+    **dict.fromkeys(("quad", "four"), 4),
+    **{"three": 3, "six": 6, "eight": 8, "sixteen": 16},
+}
+"""Words for a number of devices."""
+_SHORT_SIZE = re.compile(r"(?<=\.)(\d*)xl$", re.IGNORECASE)
+ATTACHED = re.compile(r"(?:n1-[a-z]+-\d+|(?:n1-)?custom-\d+-\d+)", re.IGNORECASE)
+"""Machines of Google to which accelerators are attached, which their names do not say."""
 _SLICE = re.compile(
-    r"(?:(?:gcp|gce|google)[\s:]+)?(?:tpu[\s-]?)?(v2|v3|v4|v5p|v6e)[\s-]?(\d+)", re.IGNORECASE
+    r"(?:(?:gcp|gce|google|cloud)[\s:]+)*(?:tpu[\s-]?(?:pod\s|slice\s)?)?"
+    r"(v2|v3|v4|v5p|v5e|v5litepod|v6e)[\s-]?(\d+)(?:\s(?:tpu|pod|slice|vm))*",
+    re.IGNORECASE,
 )
 _SLICES = {
     "v2": ("google-tpu-v2", 2, 256),
     "v3": ("google-tpu-v3", 2, 1024),
     "v4": ("google-tpu-v4", 2, 4096),
     "v5p": ("google-tpu-v5p", 2, 8960),
+    "v5e": ("google-tpu-v5e", 1, 256),
+    "v5litepod": ("google-tpu-v5e", 1, 256),
     "v6e": ("google-tpu-v6e", 1, 256),
 }
 """Slices of TPUs: their part, what the number in the name counts for each chip (TensorCores, or the
@@ -100,6 +118,10 @@ class NameRule(Row, frozen=True, kw_only=True):
     example: Annotated[Cell, column("A name that it reads")]
     pattern: Annotated[Cell, column("Regular expression of whole names, in any case")]
     part: Annotated[Cell | None, column("The part, where the name does not say it")] = None
+    count: Annotated[
+        Annotated[int, between(1, 512)] | None,
+        column("The devices, where the name does not say them"),
+    ] = None
     gib_per_device: Annotated[
         Annotated[float, between(1, 4096, "GiB")] | None,
         column("Memory of the machine for each device, where that tells the count"),
@@ -226,7 +248,7 @@ def tpu_slice(name: str) -> Instance | None:
 
     None for any other name, and for a number that no slice has.
     """
-    named = _SLICE.fullmatch(name.strip())
+    named = _SLICE.fullmatch(bare_machine(name))
     if named is None:
         return None
     generation, number = named[1].lower(), int(named[2])
@@ -252,20 +274,26 @@ def _name_rules() -> Sequence[tuple[NameRule, re.Pattern[str]]]:
     return [(rule, re.compile(rule.pattern, re.IGNORECASE)) for rule in rows(NameRule)]
 
 
-def named_machine(name: str) -> NamedMachine | None:
-    """Return what a name says of a machine by the rules of names; None where it says nothing."""
-    for rule, pattern in _name_rules():
-        match = pattern.fullmatch(name.strip())
-        if match:
-            return _said(rule, {key: value for key, value in match.groupdict().items() if value})
-    return None
+def named_machines(name: str) -> Iterator[NamedMachine]:
+    """Yield what a name may say of a machine by the rules of names, in their order."""
+    texts = dict.fromkeys((name.strip(), bare_machine(name)))
+    for text, (rule, pattern) in product(texts, _name_rules()):
+        match = pattern.fullmatch(text)
+        says = {key: value for key, value in match.groupdict().items() if value} if match else {}
+        machine = _said(rule, says) if match else None
+        if machine is not None:
+            yield machine
 
 
 def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
     """Return what the groups of a match say; None for a count that no machine has."""
-    figure = {key: float(text) for key, text in says.items() if key not in ("part", "pcie")}
+    figure = {
+        key: float(NUMBERS.get(text.lower(), text))
+        for key, text in says.items()
+        if key not in ("part", "pcie")
+    }
     gib, vcpu = figure.get("gib"), figure.get("vcpu")
-    count = figure.get("count", 1.0)
+    count = figure.get("count", float(rule.count or 1))
     if rule.gib_per_device and gib:
         count = gib / rule.gib_per_device
     if "?P<times>" in rule.pattern:
@@ -275,8 +303,8 @@ def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
     if not count.is_integer() or not 1 <= count <= MOST_DEVICES:
         return None
     device_gb = figure.get("gb", figure["all_gb"] / count if "all_gb" in figure else None)
-    part = (rule.part or says["part"]).replace("_", " ") + (" pcie" if "pcie" in says else "")
-    if memory := _DEVICE_GB.search(part):
+    part = (rule.part or says["part"]) + (" pcie" if "pcie" in says else "")
+    if not _AS_PRINTED.fullmatch(part) and (memory := _DEVICE_GB.search(part)):
         part, device_gb = part.replace(memory[0], ""), float(memory["gb"])
     return NamedMachine(part, int(count), vcpu, gib, device_gb, figure.get("vram"), rule.source)
 
@@ -307,6 +335,7 @@ class InstanceNames(Names):
         super().__init__(
             "instance", named, members, leading=PROVIDERS, tail=FAMILY_TAIL, unique=False
         )
+        self._own = [(name.lower(), item.id) for item in instances for name in (item.name + " ",)]
         # Of "CoreWeave H100" no word may be missing.
         self._whole |= {key(alias): {row_id: None} for alias, row_id in aliases}
 
@@ -320,6 +349,19 @@ class InstanceNames(Names):
 
     def ids(self, name: str) -> tuple[str, ...]:
         """Return the id of an instance, those of a family, or none; of the provider in the name."""
+        exact = self._ids(name)
+        if exact:
+            return exact
+        bare = _SHORT_SIZE.sub(r"\1xlarge", bare_machine(name))
+        return self._ids(bare)
+
+    def begun(self, name: str) -> tuple[str, ...]:
+        """Return the ids of machines whose names go on behind these words: "a3-highgpu"."""
+        text = bare_machine(name).lower()
+        begun = [i for own, i in self._own if own.startswith(text) and own[len(text)] in "-._"]
+        return tuple(dict.fromkeys(begun)) if re.search(r"[a-z].*\d|\d.*[a-z]", text) else ()
+
+    def _ids(self, name: str) -> tuple[str, ...]:
         providers = None
         for word in words(name)[:-1]:
             if word not in PROVIDERS:

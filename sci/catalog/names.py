@@ -20,6 +20,7 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import Struct
 
+from gramwatt.sci.catalog.printed import bare_part
 from gramwatt.sci.figures.csv_data import Cell, Id, Row, Sources, column
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
@@ -42,11 +43,16 @@ VENDORS: Mapping[str, str] = {
 """Words that may precede a part's name, with whose it is then: a Tesla M4 is not Apple's M4."""
 PART_TAIL = re.compile(
     r"(?<=.)(?: (?:tensor core|gpus?|graphics|chip|shared|nvgpu|oam|mcm|vf|mxgpu|[al]c|mba"
-    r"|lite hash rate|series|(?:engineering reference )?developer kit(?: super)?))+$"
+    r"|lite hash rate|series|hf|o|cards?|boards?|(?:ai )?(?:training )?accelerators?"
+    r"|(?:engineering reference )?developer kit(?: super)?))+$"
 )
 """What may follow it: of drivers, device trees, and labels of Kubernetes."""
+LEADING = frozenset({*VENDORS, "cloud", "corporation", "corp", "inc", "ltd", "labs"})
+"""Words that may precede a part's name and do not change it."""
+NEUTRAL = frozenset({*LEADING, "rtx", "gtx", "rx", "jetson", "arc", "data", "center", "gpu"})
+"""Words of a line of products that people leave out: "A6000" is the RTX A6000."""
+_SHARED_NUMBER = re.compile(r"\d000|\d{1,3}")
 _BRACKETED = re.compile(r".*\[([^][]+)\](?: \(rev \w+\))?")
-_GRES = re.compile(r"(?:gres[/=])?gpu:([a-z][^:()]*)(?::\d+)?(?:\(.*\))?", re.IGNORECASE)
 _MARKS = re.compile(r"\((?:r|tm|c)\)|[®™©]", re.IGNORECASE)
 _CPU_TAIL = re.compile(
     r"@.*$|^\s*\d+th gen\b|\b(?:with|w/) radeon\b.*$|\b(?:cpu|processor|\d+-cores?)\b",
@@ -108,11 +114,10 @@ def key(name: str) -> str:
 def part_name(name: str) -> str:
     """Return a part's name without the die and the maker around it that lspci prints.
 
-    Or without what stands around it in Slurm's "gpu:a100:4".
+    And without what other tools print around it (`printed.py`).
     """
-    gres = _GRES.fullmatch(name.strip())
-    name = gres[1] if gres else name
-    bracketed = _BRACKETED.fullmatch(name.strip())
+    name = bare_part(name)
+    bracketed = _BRACKETED.fullmatch(name)
     return bracketed[1] if bracketed else name
 
 
@@ -157,7 +162,7 @@ class Names:
         families: Iterable[tuple[str, str]] = (),
         groups: Iterable[tuple[str, str]] = (),
         *,
-        leading: Collection[str] = VENDORS,
+        leading: Collection[str] = LEADING,
         tail: re.Pattern[str] = PART_TAIL,
         simplify: Callable[[str], str] = str,
         unique: bool = True,
@@ -195,16 +200,19 @@ class Names:
 
     def find(self, name: str) -> str:
         """Return the id of a name; raises AmbiguousName with its choices, or LookupFailed."""
-        ids = self.ids(name)
+        ids = self.meant(name)
         if len(ids) == 1:
             return ids[0]
-        holders = ids or self.reordered(name) or self.holders(name)
-        if len(holders) == 1 and holders == self.reordered(name):
-            return holders[0]
-        if len(holders) > 1:
-            raise AmbiguousName(self._what, name, holders)
-        hints = dict.fromkeys((*holders, *self.hints(name)))
+        if ids:
+            raise AmbiguousName(self._what, name, ids)
+        hints = dict.fromkeys((*self.holders(name), *self.hints(name)))
         raise LookupFailed(self._what, name, tuple(hints)[:HINTS])
+
+    def meant(self, name: str) -> tuple[str, ...]:
+        """Return the ids that a name means: one, several, or none of an unknown name."""
+        ids = self.ids(name) or self.reordered(name) or self._short_for(name)
+        holders = ids or self.holders(name)
+        return ids or (holders if len(holders) > 1 else ())
 
     def hints(self, name: str) -> list[str]:
         """Return the ids of the most similar names and beginnings of names, best first."""
@@ -228,6 +236,25 @@ class Names:
         part = self._core(name)
         same = (i for core, i in self._named if len(core) == len(part) and _holds(core, part))
         return tuple(dict.fromkeys(same))
+
+    def _short_for(self, name: str) -> tuple[str, ...]:
+        """Return the ids of names that have these words and those of a line: RTX A6000 of A6000.
+
+        None of a number that several lines have ("4000").
+        """
+        part = set(self._core(name))
+        if not part or any(_SHARED_NUMBER.fullmatch(word) for word in part):
+            return ()
+        short = (i for core, i in self._named if part < set(core) and set(core) - part <= NEUTRAL)
+        return tuple(dict.fromkeys(short))
+
+    def begun(self, name: str) -> tuple[str, ...]:
+        """Return the ids of names that begin so, as a table cuts them: "GeForce GTX 108..."."""
+        text = key(self._simplify(name)).removeprefix("nvidia")
+        begins = (text, f"nvidia{text}")
+        ids = (ids for own, ids in self._whole.items() if own.startswith(begins))
+        says_part = text[-1:].isalnum() and any(map(str.isdigit, text))
+        return tuple(dict.fromkeys(i for own in ids for i in own)) if says_part else ()
 
     def _key(self, name: str) -> str:
         return "".join(self._core(name))

@@ -52,7 +52,17 @@ ZONE_SUFFIXES = {
     "ovh": re.compile(r"-?\d+(?:-[a-z])?$|-[a-z]$"),
 }
 """What a zone of a region has behind the region's name, by provider."""
-_PATH = re.compile(r"(?:projects/[^/]+/)?(?:zones|regions|locations)/")
+_PATH = re.compile(
+    r"(?:https?://[^/]+/(?:\w+/)*?)?(?:projects/[^/]+/)?(?:zones|regions|locations)/"
+    r"|^\S*(?:region|zone|location)\s*[=:]\s*|^arn:aws[\w-]*:\w*:|:\w*:[\w/-]*$|\.compute\.internal$"
+    r"|^\((?:us|europe|asia pacific|canada|africa|middle east|south america|mexico)\) "
+)
+"""What stands around a region in paths, labels, resource names and Azure's portal."""
+AREAS = re.compile(
+    r"eu|europe|us (?:east|west)|asia pacific|canada(?: west)?|south america|africa|middle east"
+    r"|israel|china|mexico|(?:aws )?govcloud"
+)
+"""What AWS writes before the place of a region: "Europe (Frankfurt)"."""
 _ZONE_ID = re.compile(r"([a-z]+\d)(?:-([a-z]{3})\d)?-az\d+")
 _WAVELENGTH = re.compile(r"(.+)-wl\d-([a-z]{3})-wlz-\d")
 _BRACKETS = re.compile(r"(.*?)\s*\(([^()]+)\)")
@@ -202,7 +212,11 @@ class RegionNames:
 
         Raises AmbiguousName with the regions that a name may mean, or LookupFailed.
         """
-        text = _PATH.sub("", name.strip().lower())
+        text = name.strip().lower().replace('"', "").replace("`", "")
+        text = _PATH.sub("", text)
+        bracketed = _BRACKETS.fullmatch(text)
+        if bracketed and (of := PROVIDER_NAMES.get(bracketed[2], bracketed[2])) in self._providers:
+            text = f"{of}:{bracketed[1]}"
         ids = list(dict.fromkeys(self._named(text)))
         if not ids and places:
             ids = self._at(text)
@@ -215,13 +229,16 @@ class RegionNames:
     def _named(self, text: str) -> Iterator[str]:
         """Yield the regions of a name, with or without its provider: the most exact alone."""
         provider, own = self._split(text)
-        spelled = (own, own.replace(" ", ""), own.replace("_", "-"), _BRACKETS.sub(r"\1", own))
+        spelled = (
+            *(own, own.replace(" ", ""), own.replace(" ", "-"), own.replace("_", "-")),
+            *(_BRACKETS.sub(part, own) for part in (r"\1", r"\2")),
+        )
         turned = () if " " in own else (self._turned,)  # "US East" is AWS's too
-        for forms in (self._whole, self._zones, *turned):
+        for forms in (self._whole, self._zones, *turned, self._short):
             for spelling in dict.fromkeys(spelled):
                 ids = list(forms(provider, spelling))
                 if ids:
-                    yield from self._meant(spelling, ids)
+                    yield from ids if provider else self._meant(spelling, ids)
                     return
 
     def _meant(self, own: str, ids: list[str]) -> list[str]:
@@ -266,6 +283,12 @@ class RegionNames:
                 if region.provider == "azure" and _turned(region.name) == _turned(own):
                     yield region.id
 
+    def _short(self, provider: str | None, own: str) -> Iterator[str]:
+        """Yield AWS's region of a short code: use1, and of a name without hyphens: useast1."""
+        if provider in (None, "aws"):
+            code = self._by_code.get(own)
+            yield from (f"aws:{name}" for name in ([code] if code else self._alike("aws", own)))
+
     def _outer(self, provider: str, own: str) -> Iterator[str]:
         if provider == "aws":
             if by_id := _ZONE_ID.fullmatch(own):
@@ -282,17 +305,32 @@ class RegionNames:
         """Return the regions of a place: of the provider, or of the one that writes names so."""
         provider, own = self._split(text)
         bracketed = _BRACKETS.fullmatch(own)
-        place = plain(bracketed[2] if bracketed else own)
-        return [
-            region.id
+        places = (plain(own), plain(bracketed[2])) if bracketed else (plain(own),)
+        at = [
+            region
             for region in self._regions.values()
-            if place
-            and plain(region.place or "") == place
-            and region.provider == (provider or ("aws" if bracketed else region.provider))
+            if places[-1]
+            and plain(region.place or "") in places
+            and region.provider == (provider or region.provider)
         ]
+        if bracketed and not provider:
+            writes = ("aws",) if AREAS.fullmatch(bracketed[1].strip()) else ("oracle",)
+            at = [row for row in at if row.provider in writes and row.access != "government"] or [
+                row for row in at if row.provider == "oracle" and row.access != "government"
+            ]
+        return [region.id for region in at]
 
     def _split(self, text: str) -> tuple[str | None, str]:
-        """Return the provider of a name, None where it names none, and the rest."""
+        """Return the provider of a name, None where it names none, and the rest.
+
+        It stands before a colon, a slash or a space.
+        """
+        first, _, rest = text.replace("/", " ").partition(" ")
+        named = PROVIDER_NAMES.get(first, first)
+        if rest and named in self._providers and ":" not in text:
+            return named, rest.strip()
+        if "/" in text:
+            text = text.rpartition("/")[2]
         provider, colon, own = text.partition(":")
         provider = PROVIDER_NAMES.get(provider, provider)
         if colon and provider not in self._providers and own.endswith(("-1", "-2", "-3")):

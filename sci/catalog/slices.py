@@ -13,6 +13,7 @@ import re
 from msgspec import Struct
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
+from gramwatt.sci.catalog.printed import bare_part
 from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
 
 _NAME = re.compile(
@@ -50,7 +51,8 @@ def split_name(name: str) -> tuple[str, str | None]:
 
     No slice for any other name.
     """
-    named = _NAME.fullmatch(name.strip()) or _VGPU.fullmatch(name.strip())
+    bare = bare_part(name)
+    named = _NAME.fullmatch(bare) or _VGPU.fullmatch(bare)
     if named is None:
         return name, None
     return named["board"], _SHARED.sub("", named["slice"].lower())
@@ -72,10 +74,9 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
         if piece is None:
             raise
         boards = [catalog.hardware(choice) for choice in error.choices]
-        fit = [board for board in boards if piece in board.mig_profiles] or boards
-        raise AmbiguousName(
-            "hardware", name, [_slice_id(board.id, piece) for board in fit]
-        ) from None
+        fit = [board for board in boards if _has(board, piece)] or boards
+        ids = [b.id if _is_whole(b, piece) else _slice_id(b.id, piece) for b in fit]
+        raise AmbiguousName("hardware", name, ids) from None
     whole = piece is not None and _is_whole(part, piece)
     return part, slice_of(part, piece) if piece and not whole else None
 
@@ -109,6 +110,12 @@ def vgpu_fraction(part: Hardware, name: str) -> float:
     if not name[:-1].isdigit() or not part.memory_gb:
         return 1.0
     return min(1.0, float(name[:-1]) / part.memory_gb)
+
+
+def _has(part: Hardware, piece: str) -> bool:
+    """Tell whether a board has a slice of that name, or memory for a vGPU of it."""
+    is_vgpu = piece[:-1].isdigit() and float(piece[:-1]) <= (part.memory_gb or 0)
+    return is_vgpu or piece in part.mig_profiles
 
 
 def _is_whole(part: Hardware, piece: str) -> bool:

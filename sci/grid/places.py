@@ -51,9 +51,12 @@ class PlaceRow(Row, frozen=True, kw_only=True):
 
 
 def plain(name: str) -> str:
-    """Return the words of a name in small ASCII letters, without accents and a leading "the"."""
+    """Return the words of a name in small ASCII letters, without accents and a leading "the".
+
+    A name in another script has its own letters.
+    """
     letters = normalize("NFKD", name.casefold().translate(_LETTERS)).encode("ascii", "ignore")
-    words = _WORD.findall(letters.decode())
+    words = _WORD.findall(letters.decode()) or normalize("NFKC", name.casefold()).split()
     return " ".join(words[1:] if len(words) > 1 and words[0] == "the" else words)
 
 

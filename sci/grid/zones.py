@@ -9,6 +9,7 @@ publishers have a value of has a range that reaches to the other's of the same y
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -65,6 +66,15 @@ EXPECTED_SPREADS = {"forecast": 0.22, "profile": 0.27}
 of a forecast and 0.25 of the usual value for the hour (means over the zones' hourly traces of
 `python -m benchmarks.planning`), together with the range of an hour as published."""
 
+
+SPELLINGS = (
+    (re.compile(r"(SE|NO|DK)[-_ ]?(\d)"), r"\1-\1\2"),
+    (re.compile(r"(?:US[-_])?(CAISO|PJM|MISO|ERCOT|NYISO|NEISO|ISONE|SPP|BPA)(?:_\w+)?"), r"\1"),
+    (re.compile(r"([A-Z]{2,3})_(\w+)"), r"\1-\2"),
+)
+"""How other tools write keys of zones: SE_3, AU_NSW, and WattTime's CAISO_NORTH."""
+_PART_OF = re.compile(r"([A-Z]{3})-([A-Z0-9]{1,3})")
+"""A part of a country with the country's longer code: CAN-QC."""
 
 Name = Annotated[Cell, column("English name")]
 Country = Annotated[Cell, column("ISO 3166-1 alpha-3", "countries.csv:alpha3")]
@@ -232,7 +242,7 @@ class Zones:
         Raises AmbiguousName for a name of several zones, LookupFailed for an unknown one.
         """
         code = key.strip().upper()
-        row = self._of_code(code)
+        row = self._of_code(code) or self._spelled(code)
         if row is not None:
             return row
         meant = self._places.zones(key)
@@ -261,6 +271,20 @@ class Zones:
     def newest(self) -> Sequence[ZoneIntensity]:
         """Return the newest value of every key, once each."""
         return tuple(self.zone(key) for key in sorted({*self._countries, *self._zones}))
+
+    def _spelled(self, key: str) -> ZoneIntensity | None:
+        """Return the zone of a key as other tools write it; None for any other."""
+        code = key
+        for pattern, ours in SPELLINGS:
+            if pattern.fullmatch(code):
+                code = pattern.sub(ours, code)
+        part = _PART_OF.fullmatch(code)
+        if part:
+            code = f"{self._alpha2[part[1]]}-{part[2]}" if part[1] in self._alpha2 else code
+        if code == key:
+            return None
+        meant = self._places.zones(code)
+        return self._of_code(code) or (self._of_code(meant[0]) if len(meant) == 1 else None)
 
     def _of_code(self, code: str) -> ZoneIntensity | None:
         code = self._alpha2.get(code, code)

@@ -23,7 +23,7 @@ TPUS = tuple(
     f"google-tpu-{version}" for version in ["v2", "v3", "v4", "v5e", "v5p", "v6e", "v7", "8t", "8i"]
 )
 TRAINIUM = ("aws-trainium1", "aws-trainium2", "aws-trainium3")
-EXPORT = ("nvidia-h800-sxm5-80", "nvidia-h800-pcie-80", "nvidia-h20")
+EXPORT = ("nvidia-h800-sxm5-80", "nvidia-h800-pcie-80", "nvidia-h20", "nvidia-h20-141")
 MI300 = ("amd-mi300a", "amd-mi300x")
 ADA = tuple(
     part.id for part in load_catalog().all_hardware() if part.architecture == "Ada Lovelace"
