@@ -11,7 +11,7 @@ from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
-from gramwatt.service.months.sums import sum_month
+from gramwatt.service.months.sums import sum_scope
 from gramwatt.service.months.year import year_report
 from gramwatt.service.store.alerts import OutboxMessage
 from gramwatt.service.store.months import MonthlyReport, MonthSum
@@ -113,12 +113,12 @@ def test_a_year_sums_each_month_once_while_jobs_change_and_none_while_they_wait(
         with light.store.write() as session:
             session.execute(sa.update(MonthSum).values(changes=MonthSum.changes + 1))
 
-    def counted(rows, month, project):
+    def counted(rows, month, *scope):
         summed.append(month)
         changed()  # as by a job that is scored meanwhile
-        return sum_month(rows, month, project)
+        return sum_scope(rows, month, *scope)
 
-    monkeypatch.setattr("gramwatt.service.months.sums.sum_month", counted)
+    monkeypatch.setattr("gramwatt.service.months.sums.sum_scope", counted)
     assert year_report(light, "2026").jobs_ended == len(months)
     assert summed == [f"2026-{month:02}" for month in reversed(months)]
     work(light, "rescore-factors")
