@@ -73,24 +73,29 @@ def outlook(findings: list[Finding]) -> Outlook:
     is_shared = "attributed" in kinds.values()
     boards = "measured" in kinds.values() and not is_shared
     located = "grid zone" in by_what and by_what["grid zone"].state == "ok"
-    zone = "" if located else ", and the grid zone"
+    zone = "" if located else ", and to set the grid zone"
     if not kinds and host == {None}:
         verdict = "Estimates only here: no meter can be read, all energy is modelled"
-        better = "a meter for half of it: readable RAPL counters (bare metal) or an accelerator"
-        return Outlook("D", verdict, f"for C {better}{zone}")
+        better = (
+            "a meter of half the energy (readable RAPL counters, which need bare metal, or an "
+            "accelerator)"
+        )
+        return Outlook("D", verdict, f"grade C needs {better}{zone}")
     if "measured" not in host or (kinds and not boards):
         better = "70 % of the energy measured by counters, the processor's too (RAPL)"
         if is_shared:
             better = "whole boards, as a slice's energy is attributed, and readable RAPL counters"
-        return Outlook("C", "About half of the energy is measured here", f"for B {better}{zone}")
+        return Outlook(
+            "C", "About half of the energy is measured here", f"grade B needs {better}{zone}"
+        )
     if not located:
         verdict = "Most energy is measured here, but the grid zone is not set"
-        return Outlook("C", verdict, "for B the grid zone")
+        return Outlook("C", verdict, "grade B needs to set the grid zone")
     better = (
         "hourly intensity of the zone (`gramwatt import intensity`, or a provider) and embodied "
         "carbon from a study of the part"
     )
-    return Outlook("B", "Most energy is measured here", f"for A {better}")
+    return Outlook("B", "Most energy is measured here", f"grade A needs {better}")
 
 
 def answer(findings: list[Finding], width: int, *, whole: bool) -> list[str]:
@@ -100,7 +105,7 @@ def answer(findings: list[Finding], width: int, *, whole: bool) -> list[str]:
     expected = outlook(findings)
     grade = f" (grade {expected.grade}; A best, D worst)" if expected.grade else ""
     texts = wrap(f"{expected.verdict}{grade}.", width)
-    texts += wrap(f"Better: {expected.better}.", width)
+    texts += wrap(f"To do better: {expected.better}.", width)
     shown = [row for row in findings if whole or row.state not in WELL]
     if shown:
         texts += ["", *lines(shown, width)]

@@ -199,8 +199,9 @@ def _sentence(ratio: Quantity, found: str, moved: str | None, compares: Compared
     """Return the verdict in words, with what it rests on."""
     equal = AT_EQUAL if compares == "equal-intensity" else ""
     hours = f"; {CARBON_UNKNOWN}" if equal else ""
-    ends = f"({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
-    span = f"{ratio.value - 1:+.0%} {ends}"
+    value, low, high = (_change(end) for end in (ratio.value, ratio.low, ratio.high))
+    ends = f"({low} to {high})"
+    span = f"{value} {ends}"
     if found == "unknown":
         return (
             f"Whether carbon per unit{equal} differs is not known: {span} by the meters alone. How "
@@ -227,3 +228,9 @@ def _runs_doc(runs: Sequence[Side], whole: Side) -> RunsDoc:
         g_per_unit=whole.g_per_unit.bare(),
         scatter=scatter,
     )
+
+
+def _change(ratio: float) -> str:
+    """Return a ratio as a change: +12%, -3%; 0% where it rounds to that."""
+    text = f"{ratio - 1:+.0%}"
+    return "0%" if text in ("-0%", "+0%") else text

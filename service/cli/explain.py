@@ -42,15 +42,23 @@ class UnknownFieldError(LookupError):
 
 
 FORMULAS = {
-    "energy_kwh": "E = sum over devices and intervals of energy_j / 3 600 000",
-    "operational_g": "O = sum over intervals of E_k x I(zone, t_k) x PUE",
-    "embodied_g": "M = sum over devices and hosts of TE x TiR/EL x RR/ToR",
-    "total_g": "C = O + M",
-    "sci": "SCI = C / R = (O + M) / R",
+    "energy_kwh": "energy E = sum over devices and intervals of energy_j / 3 600 000",
+    "operational_g": "electricity O = sum over intervals of E_k x I(zone, t_k) x PUE",
+    "embodied_g": "making the hardware M = sum over devices and hosts of TE x TiR/EL x RR/ToR",
+    "total_g": "total C = electricity O + making the hardware M",
+    "sci": "SCI = total C / units of work R = (O + M) / R",
     "pue": "PUE = energy of the facility / energy of the IT equipment; multiplies E x I once",
     "intensity_g_per_kwh": "I = sum over intervals of E_k x I(zone, t_k) / E",
     "lifetime_years": "EL, how long the hardware is expected to be installed",
 }
+LETTERS = {
+    "E": "energy E",
+    "O": "electricity O",
+    "M": "making the hardware M",
+    "C": "total C",
+    "I, energy-weighted mean": "grid intensity I, energy-weighted mean",
+}
+"""Names of the standard's letters, for people."""
 DEVICE_FORMULAS = {
     "energy_j": "E of a device = sum over its intervals of the energy read",
     "embodied_g": "M of a device = TE x TiR/EL x RR/ToR",
@@ -110,7 +118,8 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     yield answer.formula
     yield ""
     cell = _figure if answer.inputs else _cell  # sources are printed with the inputs
-    yield from (f"  {name}: {cell(figure)}" for name, figure in answer.figures.items())
+    for name, figure in answer.figures.items():
+        yield f"  {LETTERS.get(name, name)}: {cell(figure)}"
     yield from ("", "Inputs, the least certain first:")
     inputs = sorted(answer.inputs, key=lambda row: -_spread(row.figure))
     yield from (f"  {row.what}: {_cell(row.figure)}" for row in inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -11,6 +12,7 @@ from gramwatt.sci.figures.document import JobHead
 from gramwatt.sci.figures.formatting import minute_text, plain, value_text
 from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.records.records import parse_time
 
 NO_JOB = "No job yet. Run one under the meter: gramwatt run -- python train.py"
 GAP = "  "
@@ -60,7 +62,7 @@ def _columns(heads: Sequence[JobHead], short: Mapping[str, str]) -> list[Column]
         Column("Name", tuple(_name(head) for head in heads)),
         Column("State", tuple(head.state for head in heads)),
         Column("Started", tuple(minute_text(head.started_at)[5:] for head in heads)),
-        Column("Time", tuple(_length(head.duration_s) for head in heads), right=True),
+        Column("Time", tuple(_length(_lasts_s(head)) for head in heads), right=True),
         Column("Energy", tuple(_figure(head.energy_kwh) for head in heads), right=True),
         Column("CO2e", _aligned([_total(head) for head in heads]), right=True),
         Column("SCI", _aligned([_score(head) for head in heads]), right=True),
@@ -107,6 +109,13 @@ def _name(head: JobHead) -> str:
     """Return the name and the tags."""
     tags = [f"{key}={value}" for key, value in sorted(head.tags.items())]
     return " ".join(clean(" ".join([head.name, *tags])).split())
+
+
+def _lasts_s(head: JobHead) -> float | None:
+    """Return how long a job took, of a running one until now [s]."""
+    if head.state != "running":
+        return head.duration_s
+    return max(0.0, (datetime.now(UTC) - parse_time(head.started_at)).total_seconds())
 
 
 def _length(seconds: float | None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,7 +39,7 @@ def jobs(query: JobList, local: Local = False, as_json: AsJson = False) -> None:
     if page.jobs:
         if source.where:
             show(f"Jobs on {source.where}:", err=True)
-        show(*job_rows(page.jobs, short, shutil.get_terminal_size().columns))
+        show(*job_rows(page.jobs, short, _width()))
     else:
         show("no job matches" if query.cursor or query.is_filtered else NO_JOB)
     if page.next_cursor:
@@ -46,6 +48,12 @@ def jobs(query: JobList, local: Local = False, as_json: AsJson = False) -> None:
         from gramwatt.service.cli.terminal import model_lines
 
         show("", *model_lines(page.model))
+
+
+def _width() -> int:
+    """Return how wide the list may be: in a pipe nothing is cut."""
+    is_cut = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return shutil.get_terminal_size().columns if is_cut else sys.maxsize
 
 
 def job(

@@ -307,13 +307,15 @@ def _day_lines(answer: IntensityDoc, day: list[IntensityPointDoc], annual: float
         + f" {basis} {annual:.0f} gCO2e/kWh in the year's mean."
     )
     zone = ZoneInfo(answer.timezone) if answer.timezone else None
+    # From the least hour on: of a flat day all bars would be alike.
+    least, span = min(values), max(values) - min(values) or 1.0
     for part in (range(HOURS // 2), range(HOURS // 2, HOURS)):
         moments = [datetime.fromisoformat(day[n].start).replace(minute=0) for n in part]
         rows = [("UTC", [f"{at:%H:%M}" for at in moments])]
         if zone:
             rows.append(("local", [f"{at.astimezone(zone):%H:%M}" for at in moments]))
         rows.append(("g/kWh", [f"{values[n]:.0f}" for n in part]))
-        rows.append(("", [bar(values[n] / max(values)) * 3 for n in part]))
+        rows.append(("", [bar((values[n] - least) / span) * 3 for n in part]))
         lines += [
             "",
             *(f"{name:6}{''.join(f'{cell:>6}' for cell in cells)}" for name, cells in rows),

@@ -31,6 +31,8 @@ from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.records.records import parse_time
 
 WINDOWS_SHOWN = 20
+SAID = ("pue-undeclared",)
+"""Notices that are among the remarks of a score."""
 
 
 def job_lines(document: JobDoc) -> list[str]:
@@ -61,7 +63,9 @@ def job_lines(document: JobDoc) -> list[str]:
     rows += [("Tags", tags)] if tags else []
     rows += [("Declared", _correction(row)) for row in document.corrections]
     rows += _windows(document.windows)
-    rows += [("Notice", f"{n.message} [{n.code}]") for n in document.notices]
+    said = SAID if document.deviations else ()
+    notices = (notice for notice in document.notices if notice.code not in said)
+    rows += [("Notice", f"{notice.message} [{notice.code}]") for notice in notices]
     head = " ".join([*_warnings(document), _sentence(document)])
     lines = [*wrap(plain(clean(head)), _columns()), "", *_aligned(rows)]
     if document.zone is None:
@@ -80,6 +84,8 @@ def _sentence(document: JobDoc) -> str:
         carbon = "carbon not known"
     energy = f"{value_text(document.energy_kwh)}, " if document.energy_kwh else ""
     ended = f"{document.state} after {duration(document.duration_s)}"
+    if document.state == "running":
+        ended = f"running since {minute_text(document.started_at)[11:]} UTC, so far"
     return f"{document.name}: {energy}{carbon}; {ended}."
 
 

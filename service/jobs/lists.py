@@ -233,13 +233,22 @@ def list_jobs(service: Service, query: JobList = NEWEST) -> tuple[list[JobSummar
 
 
 def jobs_page(service: Service, query: JobList, *, wait: bool = True) -> JobsAnswer:
-    """Return the heads of `list_jobs`; raises CursorError.
+    """Return the heads of `list_jobs`, of running jobs the energy so far; raises CursorError.
 
     With a model, the first page has the sums over all its runs, whatever project or state is
     shown; without `wait`, unless making them takes long.
     """
     jobs, following = list_jobs(service, query)
-    answer = JobsAnswer(jobs=[job.head for job in jobs], next_cursor=following)
+    heads = [job.head for job in jobs]
+    unscored = [h.job_id for h in heads if h.state == "running" and h.energy_kwh is None]
+    if unscored:
+        from gramwatt.service.months.pending import energy_so_far  # rarely needed
+
+        so_far = energy_so_far(service, unscored)
+        heads = [
+            replace(h, energy_kwh=so_far[h.job_id]) if h.job_id in so_far else h for h in heads
+        ]
+    answer = JobsAnswer(jobs=heads, next_cursor=following)
     if query.model_id is not None and query.cursor is None:
         # Other lists, also those of a command, start without the engine.
         from gramwatt.service.jobs.models import totals_of_model

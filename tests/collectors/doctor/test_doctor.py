@@ -348,22 +348,22 @@ def test_the_verdict_comes_first_then_what_is_not_well():
     shown = answer(findings, 80, whole=False)
     assert shown[0].startswith("Estimates only here: ")
     assert "(grade D; A best, D worst)." in " ".join(shown)
-    assert "Better: for C a meter" in "\n".join(shown)
+    assert "To do better: grade C needs a meter" in "\n".join(shown)
     assert [line.split()[0] for line in shown if "missing" in line] == ["RAPL"]
     assert shown[-1] == "Well: system. Not here: NVML. All: gramwatt doctor -v"
     assert len(answer(findings, 80, whole=True)) == len(shown) + len(findings) - 1 - 2
     off = answer([Finding("measuring", "off", "")], 80, whole=False)
-    assert off[:2] == ["The next job will not be measured.", "Better: unset GRAMWATT_OFF."]
+    assert off[:2] == ["The next job will not be measured.", "To do better: unset GRAMWATT_OFF."]
 
 
 @pytest.mark.parametrize(
     ("meters", "zone", "grade", "said"),
     [
         ({}, "ok", "D", "no meter can be read"),
-        ({"RAPL": "measured"}, "missing", "C", "for B the grid zone"),
-        ({"RAPL": "measured"}, "ok", "B", "for A hourly intensity"),
+        ({"RAPL": "measured"}, "missing", "C", "grade B needs to set the grid zone"),
+        ({"RAPL": "measured"}, "ok", "B", "grade A needs hourly intensity"),
         ({"GPU 0": "measured"}, "ok", "C", "the processor's too (RAPL)"),
-        ({"GPU 0": "measured", "RAPL": "measured"}, "ok", "B", "for A hourly intensity"),
+        ({"GPU 0": "measured", "RAPL": "measured"}, "ok", "B", "grade A needs hourly intensity"),
         ({"GPU 0": "integrated", "RAPL": "measured"}, "ok", "C", "70 % of the energy measured"),
         (
             {"GPU 0": "measured", "visible GPUs": "attributed", "RAPL": "measured"},

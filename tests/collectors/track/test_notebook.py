@@ -97,7 +97,8 @@ open({str(tmp_path / "facts")!r}, 'w').write(json.dumps(facts))
     assert running == f"<gramwatt job {job_id}: running>"
     assert ended == f"<gramwatt job {job_id}: ended; .result has its figures>"
     energy, carbon = document["energy_kwh"], document["total_g"]["value"]
-    assert known == f"<gramwatt job {job_id}: {energy['value']:.3g} kWh, {carbon:.3g} gCO2e>"
+    shown = f"{_short(energy['value'] * 1e3)}Wh, {_short(carbon)}g CO2e"
+    assert known == f"<gramwatt job {job_id}: {shown}>"
     assert {name: value for name, value in metrics.items() if "energy" in name} == {
         "gramwatt/energy_kwh": energy["value"],
         "gramwatt/energy_kwh_low": energy["low"],
@@ -107,3 +108,7 @@ open({str(tmp_path / "facts")!r}, 'w').write(json.dumps(facts))
     assert metrics["gramwatt/co2e_g_per_image"] == pytest.approx(carbon / 4)
     assert metrics["gramwatt/conforming"] == 1.0
     assert {type(value) for value in metrics.values()} == {float}
+
+
+def _short(value: float) -> str:
+    return f"{value * 1e3:.3g} m" if value >= 1e-3 else f"{value * 1e6:.3g} µ"

@@ -44,7 +44,7 @@ def test_one_line_a_job_with_its_length_energy_and_score_at_80_columns(every_sor
     title, running, lost, failed, placeless, *rest = gramwatt("jobs")[1].splitlines()
     assert title.split() == ["Job", "Name", "State", "Time", "Energy", "CO2e"]
     assert running.split()[:4] == ["20260513-080000", "at", "work", "run=7"]
-    assert "running" in running
+    assert re.search(r" running +[0-9.]+ (d|h) +30\.0 Wh +-$", running)
     # 90 minutes at 600 W are 0.9 kWh.
     assert "lost" in lost
     assert "90 min" in lost
@@ -75,6 +75,13 @@ def test_a_wide_terminal_shows_every_column(every_sort, monkeypatch):
     title = gramwatt("jobs")[1].splitlines()[0]
     assert title.split() == ["Job", "Name", "State", "Started", "Time", "Energy", "CO2e", "SCI"]
     assert "05-11 08:00" in gramwatt("jobs")[1]
+
+
+def test_a_pipe_gets_whole_names_and_every_column(every_sort, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    title, *rows = gramwatt("jobs")[1].splitlines()
+    assert title.split() == ["Job", "Name", "State", "Started", "Time", "Energy", "CO2e", "SCI"]
+    assert "模型" * 20 in rows[2]
 
 
 def test_more_jobs_than_asked_for_are_said_beside_the_list(every_sort):
