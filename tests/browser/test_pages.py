@@ -280,7 +280,7 @@ def test_ticked_runs_are_compared(page):
     page.get_by_role("button", name="Compare ticked runs").click()
     page.wait_for_url("**/compare?**")
     for side, job_id in (("before", "no-zone"), ("after", "failed")):
-        assert page.locator(f"input[name={side}]").first.input_value() == job_id
+        assert page.locator(f"input[name={side}]:checked").input_value() == job_id
 
 
 def test_a_name_of_any_length_takes_two_lines_in_the_list(page):
