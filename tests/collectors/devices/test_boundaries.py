@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.devices.counter import Point, counter_at
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.rig import Rig, energy_j, gpu
 
@@ -78,3 +79,14 @@ def test_a_boundary_whose_reads_fail_ends_and_holds_no_other_device_up(tmp_path,
     rig.stop(meter)
     truth_j = rig.truth_j(start_ns, end_ns, 1)
     assert energy_j(rig.gpu_intervals(1)) == pytest.approx(truth_j, abs=250 * 0.1)
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "counter_mj"),
+    [(5, 100), (10, 100), (15, 150), (20, 200), (20.5, 200), (26, 260), (30, 300), (99, 300)],
+)
+def test_the_counter_is_linear_between_ticks_and_beyond_them_the_nearest_s(time_ns, counter_mj):
+    ticks = [Point(10, 100), Point(20, 200), Point(20, 200), Point(21, 200), Point(31, 300)]
+    if time_ns > 25:
+        ticks = [Point(10, 100), Point(20, 200), Point(30, 300)]
+    assert counter_at(time_ns, ticks) == counter_mj

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.devices.counter import CrossCheck
+from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.meter.test_job_meter import WAVES
 from tests.collectors.rig import Rig, energy_j, gpu
 
@@ -92,3 +94,19 @@ def test_looking_costs_one_call_in_two_seconds_and_none_where_means_are_offered(
     # A reading each second, use and memory each 5 s, heat, encoder and clocks each 10 s, and the
     # limit each 60 s.
     assert calls["mean"] == pytest.approx(1 + 2 / 5 + 3 / 10 + 1 / 60, abs=0.05)
+
+
+@pytest.mark.parametrize(("power_w", "reported"), [(1143.2, False), (1143.6, True)])
+def test_at_random_moments_only_what_chance_cannot_do_is_reported(power_w, reported):
+    """Maurer and Pontil (2009), theorem 4, at odds of one in a million, ln(2e6) = 14.5087.
+
+    Of 10 000 samples of 800 W more or less: variance 800^2 x 10 000 / 9 999, so
+    sqrt(2 x 640 064 x 14.5087 / 10 000) = 43.10 W; of power up to 1.5 x 30 W:
+    7 x 45 x 14.5087 / (3 x 9 999) = 0.15 W. With 10 % of the counter's 1 000 W: 143.25 W.
+    """
+    check = CrossCheck()
+    check.add_reading(0, 0.0, None, trusted=True)
+    for second in range(1, 10_001):
+        check.add_power(1000 * (power_w + (800 if second % 2 else -800)))
+        check.add_reading(second * NS_PER_S, second * 1e6, None, trusted=True)
+    assert (check.finding(30.0, final=True) is not None) == reported

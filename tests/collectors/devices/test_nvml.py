@@ -15,6 +15,7 @@ from gramwatt.collectors.devices.board import (
     NotSupported,
     ReadFailed,
     SourceAbsent,
+    Values,
 )
 from gramwatt.collectors.devices.nvml import Nvml, Pynvml
 
@@ -104,6 +105,23 @@ def test_field_values_are_read_by_their_type_and_their_own_return_code(driver):
     assert port.fields(0, (83, 186, 185, 1)) == (123_456_789_012, 251_000, None, -4)
     answers[:] = [Field(123_456_790_012), Field(0, kind=1), Field(7), Field(5, 5)]
     assert port.fields(0, (83, 186, 185, 1)) == (123_456_790_012, 0, 7, 5)
+
+
+@pytest.mark.parametrize(
+    ("answers", "power", "mean"),
+    [
+        ({"fields": [Field(9), Field(251_000, 1), Field(240_000, 1)]}, 251_000, 240_000),
+        ({"fields": [Field(9), Field(7, result=3), Field(240_000, 1)]}, 240_000, 240_000),
+        ({"fields": [Field(9), Field(251_000, 1), Field(7, result=3)]}, 251_000, None),
+        ({"nvmlDeviceGetTotalEnergyConsumption": 9}, 199_000, None),  # no field values
+    ],
+)
+def test_power_without_the_counter_is_asked_as_the_board_offers_it(driver, answers, power, mean):
+    port = Nvml(driver(nvmlDeviceGetPowerUsage=199_000, **answers))
+    assert port.read(0) == Values(9, power, mean)
+    fields = answers.get("fields", [])
+    del fields[:1]  # from here on the two of power
+    assert port.read_power(0) == Values(None, power, mean)
 
 
 def test_mig_devices_and_their_share_of_the_slices(driver):

@@ -124,6 +124,15 @@ def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path):
     assert not any("stood still" in text for text in notices(rig))
 
 
+def test_a_counter_that_stays_still_after_its_machine_slept_is_frozen(tmp_path):
+    rig = Rig(tmp_path, gpu(faults=[{"type": "frozen", "at_s": 30, "until_s": 9 * 3600}]))
+    suspended(rig)
+    found = rig.gpu_intervals()
+    assert energy_j(found, "integrated") == pytest.approx(30 * 250, rel=0.05)
+    assert energy_j(found) == pytest.approx(60 * 250, rel=0.02)
+    assert any("stood still" in text for text in notices(rig))
+
+
 @pytest.mark.parametrize("instead", [2_900_000, 80, 0])
 def test_power_that_no_board_can_draw_is_not_integrated(tmp_path, instead):
     rig = OddRig(tmp_path, counter=False)
