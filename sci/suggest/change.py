@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -31,6 +32,10 @@ of the devices, and more than 19 in 20 only where the change itself was measured
 BY_MAKING = 0.65
 """Highest probability for other hardware whose electricity is probably no less: its making alone,
 which is modelled, advises nothing."""
+Condition = Literal["rest", "host", "requests"]
+CONDITIONAL: Mapping[Condition, float] = {"rest": 0.65, "host": 0.89, "requests": 0.89}
+"""Highest probability where it rests on what is not known: that others use the rest of a board,
+what the host draws, that requests come together."""
 KINDS: Mapping[Basis, Kind] = {"own runs": "measured", "measured": "derived"}
 EFFORTS: Mapping[Action, EffortDoc] = {
     "power-cap": EffortDoc("low", "one command of an administrator, which can be taken back"),
@@ -69,6 +74,7 @@ class Change(Struct, frozen=True, kw_only=True):
     effort: EffortDoc | None = None
     break_even_h: Quantity | None = None
     buy: str | None = None
+    condition: Condition | None = None
     total_g: Quantity | None = None
     energy_kwh: Quantity | None = None
     time_h: Quantity | None = None
@@ -84,6 +90,8 @@ class Change(Struct, frozen=True, kw_only=True):
         most = MOST_ODDS[self.basis]
         if self.device is not None and self.energy is not None and self.energy.odds < 0.5:
             most = min(most, BY_MAKING)
+        if self.condition is not None:
+            most = min(most, CONDITIONAL[self.condition])
         return round(min(max(self.carbon.odds, 1 - MOST_ODDS[self.basis]), most), 3)
 
     def to_doc(self, work: Work) -> AnswerDoc:

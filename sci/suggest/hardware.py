@@ -29,8 +29,8 @@ from gramwatt.sci.estimate.ranking import (
 )
 from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
 from gramwatt.sci.score.location import in_data_centre
-from gramwatt.sci.suggest.change import Change
-from gramwatt.sci.suggest.documents import Action, Basis, EffortDoc, LeftOutDoc
+from gramwatt.sci.suggest.change import Change, Condition
+from gramwatt.sci.suggest.documents import ADVISED, Action, Basis, EffortDoc, LeftOutDoc
 from gramwatt.sci.suggest.embodied import (
     break_even,
     carbon_ratio,
@@ -148,9 +148,9 @@ def _at_home(work: Work, fitting: list[tuple[Device, float]]) -> list[tuple[Devi
     return [pair for pair in desks if pair[1] <= AT_HOME] or fitting
 
 
-def order(row: Change) -> tuple[bool, float]:
-    """Order by expected carbon, what is not known last."""
-    return row.carbon is None, row.carbon.value if row.carbon else 0.0
+def order(row: Change) -> tuple[bool, bool, float]:
+    """Order by expected carbon: what rests on others last, before what is not known."""
+    return row.carbon is None, row.condition == "rest", row.carbon.value if row.carbon else 0.0
 
 
 def _fitting(work: Work) -> tuple[list[tuple[Device, float]], list[LeftOutDoc]]:
@@ -441,6 +441,7 @@ def _priced(
     """Return the row with carbon, what buying means, and what the change takes."""
     part, ratio = device.part, count / work.count
     energy = carbon = hours = buy = None
+    condition: Condition | None = None
     if board is not None:
         energy = with_hosts(work, time, board, devices=ratio, target=device)
         if place := site_change(work, device):
@@ -449,12 +450,22 @@ def _priced(
         paid = paid_devices(work, device, count)
         carbon = carbon_ratio(work, time, energy, devices=ratio, target=device, paid=paid)
         hours, buy = break_even(work, device, energy, ratio)
+        advised = carbon is not None and board.odds < ADVISED <= carbon.odds
+        if advised and work.request.host_power_w is None:
+            condition = "host"
+            reasons.append(
+                "the devices alone are not clearly better: it saves by its host, an estimate"
+            )
     reasons += _notes(work, device, count)
     label, action, rented = f"{count:g} x {part.label}", _action(work, device, count), None
     if action == "instance":
         rented, note = _instance(work, device, count)
         label = f"{label} ({rented})" if rented else label
         reasons += [note] if note else []
+    if device.piece and work.device and not work.now.piece:
+        condition = "rest"
+        label = f"MIG {device.piece.name}, rest shared" if device.board == work.now.board else label
+        reasons.append("only if other jobs use the rest of the board: alone there it saves nothing")
     return Change(
         action=action,
         id=part.id if ratio == 1 or work.device is None else f"{part.id}x{count:g}",
@@ -469,6 +480,7 @@ def _priced(
         effort=_effort(work, device),
         break_even_h=hours,
         buy=buy,
+        condition=condition,
         reasons=reasons,
         sources=(*compared.sources, f"catalog {device.board.id} ({', '.join(part.sources)})"),
     )
@@ -686,8 +698,6 @@ def _notes(work: Work, device: Device, count: float) -> list[str]:
         notes[-1] = f"it reads weights beyond its {part.memory_gb:g} GiB from its host"
     if wider := wider_units(work.request, part):
         notes.append(wider)
-    if device.piece is not None:
-        notes.append("counted as its part of the board: other jobs must have the rest")
     if not in_data_centre(part) and work.device and in_data_centre(work.now.board):
         notes.append("a card for a desk: it has no place in most servers")
     return [*notes, *host_notes(work.catalog, device.board)]

@@ -293,7 +293,10 @@ def batching(work: Work) -> Change | None:
     ]
     if batch < LEVELS[first]:
         reasons.append(f"measured from {LEVELS[first]:g} sequences on; below it saves more")
-    return _measured(work, "batching", f"{many:g} concurrent sequences", rows, reasons)
+    row = _measured(work, "batching", f"{many:g} concurrent sequences", rows, reasons)
+    if batch > 1:
+        return row
+    return replace(row, label=f"{many:g} sequences at once, if so many come", condition="requests")
 
 
 def _has_room(work: Work, batch: float) -> bool:

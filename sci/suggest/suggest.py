@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -69,13 +70,13 @@ def suggest(
     changes.sort(key=order)
     answers = [change.to_doc(work) for change in changes]
     return SuggestDoc(
-        summary=_summary(work, answers, ranked.left_out),
+        summary=_summary(work, answers, ranked.left_out, _by_hosts(changes)),
         compared_with=_compared_with(work, measured),
         ownership=request.ownership or "rented",
         refused=refused,
         answers=answers,
         left_out=_shown(work, ranked.left_out),
-        surer=_surer(work) if ranked.rows else [],
+        surer=_surer(work, answers, _by_hosts(changes)) if ranked.rows else [],
         reasons=_reasons(work, changes, ranked.worse),
         estimate=score,
         notices=[*remarks, *notices(work)],
@@ -116,12 +117,18 @@ def _shown(work: Work, rows: Sequence[LeftOutDoc]) -> list[LeftOutDoc]:
     return [row for row in rows if row.word == "does not fit"]
 
 
-def _surer(work: Work) -> list[str]:
+def _by_hosts(changes: Sequence[Change]) -> set[str]:
+    """Return the rows that save by the estimated power of hosts alone."""
+    return {change.id for change in changes if change.condition == "host"}
+
+
+def _surer(work: Work, answers: Sequence[AnswerDoc], by_hosts: AbstractSet[str]) -> list[str]:
     """Return the fields of a request that would make the answer surer, the most useful first."""
     request, served = work.request, not work.request.trains
-    present = work.device is not None
+    present, lead = work.device is not None, _lead(answers)
     missing = (
         ("hardware", not present),
+        ("host_power_w", present and lead is not None and lead.id in by_hosts),
         ("workload_class", work.classified.name is None),
         ("precision", request.precision is None),
         ("mean_power_w", present and request.mean_power_w is None),
@@ -152,7 +159,12 @@ def _reasons(work: Work, changes: Sequence[Change], worse: int) -> list[str]:
     return reasons
 
 
-def _summary(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
+def _summary(
+    work: Work,
+    answers: Sequence[AnswerDoc],
+    out: Sequence[LeftOutDoc],
+    by_hosts: AbstractSet[str] = frozenset(),
+) -> str:
     """Return the answer in one sentence, with its odds where it is not sure."""
     if work.misfit:
         return _not_fitting(work, answers)
@@ -173,14 +185,18 @@ def _summary(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
         start = "No change is clearly better; the best guess is" if not refusal else "Best guess:"
     else:
         start = "What would help most:" if lead.odds >= 0.9 else "What would probably help most:"
-    return f"{refusal}{start} {_of(lead)}: {_gain(lead)}."
+    text = f"{refusal}{start} {_of(lead)}: {_gain(lead)}."
+    if lead.id in by_hosts:
+        text += " It saves by its host, whose power is an estimate."
+    return text
 
 
 def _lead(answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
     """Return the row that is named first: the least carbon that is advised, else promising."""
     for least in (ADVISED, PROMISING):
         for row in answers:
-            if row.odds is not None and row.odds >= least and row.carbon_ratio:
+            shared = row.action == "slice" and least < ADVISED  # only if others use the rest
+            if row.odds is not None and row.odds >= least and row.carbon_ratio and not shared:
                 return row
     return None
 

@@ -29,8 +29,11 @@ def test_flags_and_document_give_the_same_answer(ask):
     document = json.dumps({**QUESTION, "candidates": ["nvidia-l4"]})
     by_stdin = ask("--input", "-", "--json", stdin=document)
     assert by_flags.exit_code == 0
-    assert by_flags.stdout == by_stdin.stdout
-    (row,) = [row for row in json.loads(by_flags.stdout)["answers"] if row["target"]]
+    flagged, piped = json.loads(by_flags.stdout), json.loads(by_stdin.stdout)
+    for answer in (flagged, piped):  # the later hour counts from now, which has moved on
+        answer["answers"] = [row for row in answer["answers"] if row["action"] != "time"]
+    assert flagged == piped
+    (row,) = [row for row in flagged["answers"] if row["target"]]
     assert row["id"] == "nvidia-l4"
 
 

@@ -329,6 +329,33 @@ def test_a_slice_is_a_part_of_its_board() -> None:
     assert word(f"{A100} MIG 1g.10gb", hardware=A100, kind="inference", peak_memory_gb=20)
 
 
+def test_a_slice_leads_only_where_others_are_known_to_use_the_rest() -> None:
+    answer = ask(**IDLE)
+    row = next(row for row in answer.answers if row.action == "slice")
+    assert (row.odds, row.advised, "rest shared" in row.label) == (0.65, False, True)
+    assert "only if other jobs use the rest" in " ".join(row.reasons)
+    assert answer.answers[0].action != "slice"
+    assert "MIG" not in answer.summary
+
+
+def test_what_saves_by_an_estimated_host_is_never_sure() -> None:
+    asked = {"kind": "inference", "framework": "tensorrt", "workload_class": "batch-inference"}
+    asked |= {"hardware": L4, "hours": 300, "mean_power_w": 70, "precision": "fp8", "zone": "DE"}
+    asked |= {"peak_memory_gb": 15, "candidates": [H100]}
+    answer = ask(**asked)
+    assert (answer.answers[0].verdict, answer.surer[0]) == ("likely", "host_power_w")
+    assert answer.summary.endswith("It saves by its host, whose power is an estimate.")
+    metered = ask(**asked, host_power_w=5)
+    assert "host" not in metered.summary
+    assert metered.answers[0].odds < 0.7
+
+
+def test_one_request_at_a_time_is_not_sure_to_become_many() -> None:
+    asked = {"kind": "inference", "hardware": "nvidia-t4", "model_parameters": 7e9, "zone": "DE"}
+    asked |= {"precision": "int8", "workload_class": "decode", "hours": 300}
+    assert [action("batching", **asked, batch_size=n).verdict for n in (1, 4)] == ["likely", "sure"]
+
+
 def test_a_name_of_several_forms_takes_the_commonest_and_says_so() -> None:
     answer = ask(hardware="H100", kind="training", hours=10, zone="DE")
     assert "hardware-ambiguous" in {notice.code for notice in answer.notices}
