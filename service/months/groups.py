@@ -23,6 +23,7 @@ from gramwatt.sci.figures.quantity import (
     Kind,
     Quantity,
     bare,
+    join_sources,
     kind_of_sum,
     of_effects,
     of_sources,
@@ -62,6 +63,8 @@ class Methods:
         )
         rows = (dict(zip(names, row, strict=True)) for row in select(statements.METHODS))
         self.rows = {row["method"]: row for row in rows}
+        self._kinds: dict[tuple[tuple[int, ...], str], Kind] = {}
+        self._labels: dict[tuple[tuple[int, ...], str], list[str]] = {}
         self._texts: dict[tuple[int, str], list[str]] = defaultdict(list)
         for method, what, text in select(statements.METHOD_TEXTS):
             self._texts[method, what].append(text)
@@ -70,13 +73,22 @@ class Methods:
         """Return the distinct texts of these methods."""
         return sorted({text for method in methods for text in self._texts[method, what]})
 
+    def label(self, methods: tuple[int, ...], what: str) -> list[str]:
+        """Return the same; many groups have the same methods, so it is kept."""
+        if (methods, what) not in self._labels:
+            self._labels[methods, what] = self.texts(methods, what)
+        return self._labels[methods, what]
+
     def values(self, name: str) -> list[str]:
         """Return the distinct values of a column, but empty ones."""
         return sorted({row[name] for row in self.rows.values()} - {""})
 
-    def kind(self, methods: Iterable[int], name: str) -> Kind:
+    def kind(self, methods: tuple[int, ...], name: str) -> Kind:
         """Return the weakest kind of a figure by these methods."""
-        return weakest({self.rows[method][name] for method in methods} - {""})
+        if (methods, name) not in self._kinds:
+            kinds = {self.rows[method][name] for method in methods} - {""}
+            self._kinds[methods, name] = weakest(kinds)
+        return self._kinds[methods, name]
 
 
 class Group:
@@ -99,7 +111,7 @@ class Group:
 
     def __getitem__(self, name: str) -> float:
         """Return a sum over the cells, by its name in `statements.ADDED`."""
-        return float(self.numbers[_NUMBERS[name]])
+        return self.numbers[_NUMBERS[name]]
 
     def inputs(self, term: str) -> dict[str, Effect]:
         """Return what moves a sum; one input for all where the group does not keep them."""
@@ -132,11 +144,12 @@ class Group:
             operational, embodied = self.figure("operational_g"), self.figure("embodied_g")
             if not (operational and embodied):
                 return None
-            summed = operational + embodied
-            if self["operational_g_plain"] or self["embodied_g_plain"] or summed.value <= 0:
-                return summed
-            effects = self.inputs(term)
-            return of_effects(summed.value, effects, summed.unit, summed.kind, *summed.sources)
+            value = operational.value + embodied.value
+            if self["operational_g_plain"] or self["embodied_g_plain"] or value <= 0:
+                return operational + embodied
+            both = operational, embodied
+            kind, sources = weakest(of.kind for of in both), join_sources(both)
+            return of_effects(value, self.inputs(term), operational.unit, kind, *sources)
         if not self[f"{term}_known"]:
             return None
         value, unit = self[term], TERMS[term]
@@ -156,17 +169,17 @@ class Group:
         return figure.condensed(rest) if figure else None
 
     def _label(self, term: str) -> tuple[Kind, list[str]]:
-        name, methods = term.partition("_")[0], self.methods[term]
+        name, methods = term.partition("_")[0], tuple(self.methods[term])
         if name in ("operational", "embodied"):
             kind = self._methods.kind(methods, f"{name}_kind")
-            return kind, self._methods.texts(methods, name)
+            return kind, self._methods.label(methods, name)
         by_kind = {kind: self[column] for column, kind in ENERGY_KINDS.items()}
         amount = sum(by_kind.values())
         kind, sources = kind_of_sum(by_kind) if amount > 0 else "declared", ["energy"]
         if name == "facility":
             kind = weakest((kind, self._methods.kind(methods, "pue_kind")))
             sources = ["energy", "pue"]
-        return kind, [text for what in sources for text in self._methods.texts(methods, what)]
+        return kind, [text for what in sources for text in self._methods.label(methods, what)]
 
     def terms(self) -> dict[str, Any]:
         """Return E, O, M and their total, as the tables have them."""
@@ -323,5 +336,5 @@ def _cells(select: Select) -> tuple[list[Cell], Any]:
     for row in select(statements.CELLS):
         cell = dict(zip(("traits", *TRAITS), row, strict=False))
         cells.append(cell | {name: int(row[place]) for name, place in counts.items()})
-        numbers.extend(map(float, row[1 + len(TRAITS) :]))
+        numbers.extend(row[1 + len(TRAITS) :])
     return cells, np.frombuffer(numbers, dtype=float).reshape(-1, len(ADDED))

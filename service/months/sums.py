@@ -531,7 +531,7 @@ class _Sums:
         energy, facility = whole.figure("energy_kwh"), whole.figure("facility_kwh")
         grams, pue, intensity = whole.figure("operational_g"), None, None
         if energy and facility and energy.low > 0:
-            chosen = whole.methods["facility_kwh"]
+            chosen = tuple(whole.methods["facility_kwh"])
             pue = facility.over(energy, "1").sourced(*methods.texts(chosen, "pue"))
             pue = pue.of_kind(methods.kind(chosen, "pue_kind"))
         if grams and facility and facility.low > 0:
