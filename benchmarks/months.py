@@ -5,7 +5,8 @@
 A few dozen scored jobs give the rows, repeated under other names, projects and owners. It prints
 the seconds and the memory from rows to sums, beside them the seconds of a bare GROUP BY, and at
 last the ratio of each database to its limit and to DuckDB over the same rows. Exit code 1 where 100
-000 jobs take more than 10 s on SQLite, 5 s on PostgreSQL, or 20 times as long as DuckDB.
+000 jobs take more than 10 s on SQLite, 5 s on PostgreSQL, or 20 times as long as DuckDB, and where
+a process that makes the month alone has more than 150 MB.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import csv
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +31,7 @@ from gramwatt.sci.month.document import month_document
 from gramwatt.sci.month.documents import MonthSums
 from gramwatt.sci.month.rows import number_of, rows_of
 from gramwatt.sci.suggest.jobs import class_of
+from gramwatt.service.months import large
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import EFFECTS, Execute, month_scope, selecting
 from gramwatt.service.months.sums import sum_month
@@ -42,6 +45,7 @@ MONTH, SEED = "2026-05", 39
 ORIGINALS, PROJECTS, OWNERS = 60, 10, 20
 METHODS = ("month_methods", "month_method_texts")
 LIMITS_S = {"SQLite": 10.0, "PostgreSQL": 5.0}
+MEMORY_MOST_MB = 150.0
 DUCKDB_MOST = 20.0
 
 
@@ -154,11 +158,16 @@ def duck(folder: Path) -> Execute:
     return execute
 
 
+def memory_mb() -> float:
+    """The most memory that this process has had [MB]."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def took(what: str, work: Callable[[], Any]) -> tuple[Any, float]:
     """Do the work and print how long it took; returns what it gave, and the seconds."""
     start, cpu = time.perf_counter(), time.process_time()
     result = work()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = memory_mb()
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     line = f"{what:<44} {seconds:7.2f} s {cpu:7.2f} s of CPU {memory:5.0f} MB at most so far"
     print(line, flush=True)
@@ -178,24 +187,39 @@ def measure(name: str, execute: Execute) -> tuple[MonthSums, float]:
     return sums, seconds
 
 
+def made_apart(url: str) -> float:
+    """The most memory of a process that makes the month of a store and does nothing else [MB]."""
+    command = [sys.executable, "-m", "benchmarks.months", "--sum", url]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
 def main() -> int:
     """Print the figures; 1 where one is beyond its limit."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--postgres")
+    parser.add_argument("--sum", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.sum:
+        with Store(options.sum).read() as session:
+            large.take_memory(session)
+            large.sums_of(session, large.MonthScope(MONTH, None, *month_scope(MONTH)))
+        print(memory_mb())
+        return 0
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         took("rows made", lambda: write(options.jobs, folder))
         urls = [f"sqlite:///{folder / 'store.db'}", *filter(None, [options.postgres])]
-        results = {}
+        results, peaks = {}, {}
         for url in urls:
             store = Store(url)
             upgrade(store)
             name = "SQLite" if store.is_sqlite else "PostgreSQL"
             took(f"{name}: rows inserted", lambda store=store: into_store(store, folder))
             with store.read() as session:
+                large.take_memory(session)
                 results[name] = measure(name, from_session(session))
+            peaks[name] = made_apart(url)
             store.close()
         size = (folder / "store.db").stat().st_size / 1e6
         print(f"{size:.0f} MB on SQLite")
@@ -206,7 +230,8 @@ def main() -> int:
         over_limit = seconds / (LIMITS_S[name] * max(1, options.jobs / 100_000))
         over_duckdb = seconds / duckdb_s
         print(f"{name}: {over_limit:.2f} of the limit, {over_duckdb:.1f} of DuckDB's time")
-        is_slow |= over_limit > 1 or over_duckdb > DUCKDB_MOST
+        print(f"  {peaks[name]:.0f} MB of the process of the month, limit {MEMORY_MOST_MB:.0f} MB")
+        is_slow |= over_limit > 1 or over_duckdb > DUCKDB_MOST or peaks[name] > MEMORY_MOST_MB
     return int(is_slow)
 
 

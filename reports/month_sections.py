@@ -74,6 +74,7 @@ from gramwatt.sci.month.documents import (
 )
 from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow
 from gramwatt.sci.month.trail import FactorRow
+from gramwatt.sci.score.assess import GRADE_NEEDS
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]
 
@@ -89,8 +90,12 @@ DIGITS = 4
 """Digits of factors, so that the product in each row can be followed."""
 MOSTLY = 0.5
 """Share of the energy from which on, if a meter read it, a sum is not called estimated."""
-METERED_GRADES = ("A", "B")
-"""Grades of months whose energy is mostly measured."""
+METERED_GRADES = tuple(
+    name
+    for name, needs in GRADE_NEEDS
+    if any(block == "energy" and least >= MOSTLY for block, _, least in needs)
+)
+"""Grades that need as much: where only the grade of a month is at hand, it says the same."""
 FIRST_ADVICE = 3
 """Actions on page one."""
 FIRST_IDS, MAX_ROWS = 3, 50

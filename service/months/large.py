@@ -62,12 +62,19 @@ def scope_sums(service: Service, scope: MonthScope) -> tuple[int, str]:
         select = selecting(from_session(session), scope.condition, scope.values)
         ((jobs,),) = select(JOBS)
         if jobs <= JOBS_SMALL:
-            return _sums(session, scope)
+            return sums_of(session, scope)
     with _turn:
         return _summed_apart(store, scope)
 
 
-def _sums(session: Session, scope: MonthScope) -> tuple[int, str]:
+def take_memory(session: Session) -> None:
+    """Let the statements of this transaction have the memory of PostgreSQL that large sums need."""
+    if session.connection().dialect.name == "postgresql":
+        session.execute(_LARGE)
+
+
+def sums_of(session: Session, scope: MonthScope) -> tuple[int, str]:
+    """Return the same, summed in this process."""
     from gramwatt.service.months.sums import sum_scope  # numpy is loaded where sums are made
 
     month, project = scope.month, scope.project
@@ -99,13 +106,12 @@ def main() -> int:
     store = Store(request.url)
     try:
         with store.read() as session:
-            if not store.is_sqlite:
-                session.execute(_LARGE)
-            changes, text = _sums(session, request.scope)
+            take_memory(session)
+            changes, text = sums_of(session, request.scope)
     except UNAVAILABLE as error:
         print(f"the sums of {request.scope.month}: {failure_text(error)}", file=sys.stderr)
         return os.EX_TEMPFAIL
-    print(changes, text, sep="\n", end="")
+    sys.stdout.buffer.write(f"{changes}\n{text}".encode())
     return 0
 
 
