@@ -5,6 +5,7 @@ import os
 import random
 import sys
 import threading
+from collections import defaultdict
 from contextlib import closing
 from subprocess import CalledProcessError
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.month.change import WorkMonth, change_effects
 from gramwatt.sci.month.documents import MonthSums
+from gramwatt.sci.month.month import months_of
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs import deletion, scoring
@@ -29,7 +31,7 @@ from gramwatt.service.months.sums import sum_month
 from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Job, Score
-from gramwatt.service.store.months import JobMonth, MonthSum
+from gramwatt.service.store.months import METHODS, JobMonth, MonthSum
 from tests.documents import DAILY, scored
 from tests.journals import Writer, journal, lines
 from tests.months import TERMS, Tables, alike, by, month_document, plain_totals
@@ -129,6 +131,52 @@ def test_tables_add_up_to_the_totals(execute, month):
         )
         assert kwh * pue * factor == pytest.approx(grams)
     assert sum(sums.conformance.values()) == sums.totals.jobs
+
+
+@pytest.mark.parametrize("month", MONTHS)
+def test_days_kinds_of_work_and_top_jobs_have_the_figures_of_their_jobs(execute, jobs, month):
+    sums = sum_month(execute, month)
+    parts = {j.job_id: months_of(j)[month] for j in jobs if month in months_of(j)}
+    counts, works = defaultdict(lambda: [0, 0, 0]), defaultdict(lambda: [0.0] * 4)
+    for part in parts.values():
+        unit = next((row.unit for row in part.job.sci), "job")
+        first, last = part.days[0], part.days[-1]
+        for day in part.days:
+            is_first, is_last = day is first, day is last and part.ended
+            started = [is_first, is_last, is_first and part.sums.total_g is None]
+            counts[day.day] = [a + b for a, b in zip(counts[day.day], started, strict=True)]
+            figures = [getattr(day, term) for term in TERMS[:3]]
+            amounts = [day.counts.get(unit, 0.0), *(f.value if f else 0.0 for f in figures)]
+            key = part.job.project, unit, day.day
+            works[key] = [a + b for a, b in zip(works[key], amounts, strict=True)]
+    assert sums.jobs_by_day == counts
+    alike(
+        {
+            (work.project, work.unit, day.day): [
+                day.amount,
+                day.energy_kwh,
+                day.operational_g,
+                day.embodied_g,
+            ]
+            for work in sums.by_work
+            for day in work.days
+        },
+        dict(works),
+    )
+    assert sums.top_jobs
+    for row in sums.top_jobs:
+        for term in TERMS:
+            figure, own = getattr(row, term), getattr(parts[row.job_id].sums, term)
+            ends = [None if f is None else (f.value, f.low, f.high, f.unit) for f in (figure, own)]
+            alike(*map(list, ends)) if own else None
+            assert (figure is None) is (own is None)
+    used = "zone, quality, series FROM month_factors"
+    where = f"WHERE month = '{month}' AND quality <> ''"
+    stated = execute(f"SELECT DISTINCT {used} {where}", {})
+    assert sums.intensity_methods == sorted(map(list, stated))
+    ((kwh,),) = execute(f"SELECT SUM(accelerators_kwh) FROM job_months WHERE month = '{month}'", {})
+    assert sums.boundary.narrow_kwh.value == pytest.approx(kwh, rel=1e-9)
+    assert sums.boundary.narrow_kwh.value < sums.boundary.full_kwh.value
 
 
 @pytest.mark.parametrize("url", ["duckdb", "postgresql"])
@@ -244,6 +292,22 @@ def test_sums_are_made_again_only_when_a_job_changed(light, monkeypatch):
     assert document.totals.energy_kwh.value == pytest.approx(0.09)
     assert (document.jobs_to_rescore, document.jobs_unscored.jobs) == (1, 0)
     assert not document.complete
+
+
+def test_a_method_stays_as_long_as_a_job_is_scored_by_it(light):
+    for name in ("job-1", "job-2"):
+        ingest(light, name, lines(journal(name)))
+    tables = METHODS.values()
+    counts = []
+    for name in ("job-1", "job-2", None):
+        with light.store.read() as session:
+            every = [sa.select(sa.func.count()).select_from(table) for table in tables]
+            counts.append([session.scalar(count) for count in every])
+        if name:
+            delete_job(light, name, by="u")
+    assert counts[0] == counts[1]
+    assert counts[1][0] == 1
+    assert counts[2] == [0, 0]
 
 
 def test_a_job_that_runs_again_leaves_the_sums(light):
