@@ -37,13 +37,13 @@ from gramwatt.service.common.requests import (
     ProjectQuery,
     exactly,
 )
-from gramwatt.service.container import ADMIN
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.jobs.projects import project_names, projects_page
 from gramwatt.service.months.overview import Bar, month_overview, project_bars
 from gramwatt.service.months.pending import energy_so_far
 from gramwatt.service.months.report import months_with_data
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
+from gramwatt.service.scopes import ADMIN
 
 RUNNING_SHOWN = 8
 PROJECTS_SHOWN = 10
