@@ -210,8 +210,13 @@ FEW = 2_000
 """Up to so many jobs of a label are looked up one by one, whatever the order of the list."""
 PROJECTS_EACH = 50
 """Of up to so many projects of a caller each one's first jobs are read, and merged."""
+PROJECTS_FEW = 5
+"""Of up to so many projects of a caller a list of labels reads each one's jobs; of more it asks
+each job of a label for its project."""
 Key = sa.Row[Any, int]
 """A job's place in the order of a list: its value of the column, and its key."""
+Walk = sa.Select[Any, int]
+"""Places of jobs by an index that is in the order of the list."""
 
 
 def list_jobs(service: Service, query: JobList = NEWEST) -> tuple[list[JobSummary], str | None]:
@@ -220,14 +225,16 @@ def list_jobs(service: Service, query: JobList = NEWEST) -> tuple[list[JobSummar
     Raises CursorError for a text that is no cursor of the list in this order.
     """
     after = _position(query.cursor, query) if query.cursor else None
-    with service.store.read() as session:
+    # `_keys` asks for the caller's projects itself: the condition that a restricted session adds
+    # to every label and to every key has SQLite look up far more rows than a page has.
+    projects = service.store.projects
+    with service.for_every_project().store.read() as session:
         chosen = of_alias(query, lambda name: known_alias(session, name))
         keys = _keys(service, session, chosen, after, query.limit + 1)
         shown, following = cut(keys, query.limit, lambda key: (query.sort, *key))
         shown_keys = [key for _, key in shown]
-        jobs = {
-            job.id: job for job in session.scalars(sa.select(Job).where(Job.id.in_(shown_keys)))
-        }
+        rows = session.scalars(sa.select(Job).where(Job.id.in_(shown_keys)))
+        jobs = {job.id: job for job in rows if projects is None or job.project in projects}
         # One may have been deleted between the two statements.
         return summaries(session, [jobs[key] for key in shown_keys if key in jobs]), following
 
@@ -270,76 +277,110 @@ def _position(cursor: str, query: JobList) -> tuple[Any, int]:
 def _keys(
     service: Service, session: Session, query: JobList, after: tuple[Any, int] | None, most: int
 ) -> Sequence[Key]:
-    """Return the keys of the next jobs, in order."""
+    """Return the keys of the next jobs of the caller's projects, in order."""
     labels, few = _rarest_first(service, labels_of(query))
-    # Who sees some projects only walks through their jobs, not through all of a label.
-    if is_by_labels(query) and service.store.projects is None:
-        walked: Any = aliased(JobLabel)
-        column, key = walked.started_us, walked.job
-        conditions = [walked.label == labels.pop(0), *started(query, column)]
-    else:
-        walked, column, key = Job, column_of(query), Job.id
+    projects = service.store.projects
+    walks = list[Walk]()
+    of_label = is_by_labels(query) and (projects is None or len(projects) > PROJECTS_FEW)
+    in_order = of_label or (few is None and column_of(query) is Job.started_us)
+    if service.store.is_sqlite and in_order:
+        walks += [_of_label(query, label) for label in labels]
+        labels = []
+    elif of_label:
+        walks.append(_of_label(query, labels.pop(0)))
+    if not of_label:
         conditions = list(filter_conditions(query))
         if query.q is not None:
             conditions.append(found_by(service, query.q))
         if few is not None:
             conditions.append(Job.id.in_(few))
-    conditions += [_has_label(key, label).correlate(walked).exists() for label in labels]
-    statement = sa.select(column, key).where(*conditions)
-    others = (query.project, query.kind, query.name, query.model_id, query.q, few)
-    projects = sorted(service.store.projects or ())
+        walks.append(sa.select(column_of(query), Job.id).where(*conditions))
+    *others, walk = walks
+    key = walk.selected_columns[1]
+    # An alias of its own for each label: the walk's table may be the same.
+    walk = walk.where(*(_has_label(key, label).correlate(key.table).exists() for label in labels))
+    if projects is not None and of_label:
+        # Most rows of a label are of so many projects: each is asked, rather than each project.
+        own = sa.select(sa.literal(1)).where(Job.id == key, Job.project.in_(sorted(projects)))
+        walk = walk.where(own.offset(0).correlate(key.table).exists())
+    if projects is None or of_label:
+        return _walk(session, query, [[*others, walk]], after, most)
+    narrow = (query.project, query.kind, query.name, query.model_id, query.q, few)
     # Of several projects SQLite would sort all jobs. A narrow filter leads by its own index.
-    if 1 < len(projects) <= PROJECTS_EACH and all(other is None for other in others):
-        each = [statement.where(Job.project == project) for project in projects]
+    if 1 < len(projects) <= PROJECTS_EACH and all(other is None for other in narrow):
+        each = [[*others, walk.where(Job.project == project)] for project in sorted(projects)]
         return _walk(session, query, each, after, most)
-    return _walk(session, query, [statement], after, most)
+    walk = walk.where(Job.project.in_(sorted(projects)))
+    return _walk(session, query, [[*others, walk]], after, most)
+
+
+def _of_label(query: JobList, label: str) -> Walk:
+    walked = aliased(JobLabel)
+    conditions = [walked.label == label, *started(query, walked.started_us)]
+    return sa.select(walked.started_us, walked.job).where(*conditions)
 
 
 def _walk(
     session: Session,
     query: JobList,
-    statements: Sequence[sa.Select[Any, int]],
+    walks: Sequence[Sequence[Walk]],
     after: tuple[Any, int] | None,
     most: int,
 ) -> Sequence[Key]:
-    """Return the next keys of all statements: by the column those that have it, then the others.
+    """Return the next keys that all walks of one of the sequences meet: by the column those that
+    have it, then the others.
 
     Two steps where the column may be unknown: each reads its index in order.
     """
-    column, key = statements[0].selected_columns
     keys = list[Key]()
     value, last = after or (None, None)
-    if after is None or value is not None:
-        conditions: list[Condition] = [column.is_not(None)]
+
+    def of_value(column: Any, key: Any) -> Iterator[Condition]:
+        yield column.is_not(None)
         if after is not None:
             place = sa.tuple_(column, key)
-            conditions.append(_after_cursor(query, place, sa.tuple_(value, last)))
-        keys += session.execute(_next(query, statements, conditions, most)).all()
-        last = None
+            yield _after_cursor(query, place, sa.tuple_(value, last))
+
+    def of_none(column: Any, key: Any) -> Iterator[Condition]:
+        yield column.is_(None)
+        if after is not None and value is None:
+            yield _after_cursor(query, key, last)
+
+    if after is None or value is not None:
+        keys += session.execute(_next(query, walks, of_value, most)).all()
     if len(keys) < most and column_of(query).nullable:
-        conditions = [column.is_(None)]
-        if last is not None:
-            conditions.append(_after_cursor(query, key, last))
-        keys += session.execute(_next(query, statements, conditions, most - len(keys))).all()
+        keys += session.execute(_next(query, walks, of_none, most - len(keys))).all()
     return keys
 
 
 def _next(
     query: JobList,
-    statements: Sequence[sa.Select[Any, int]],
-    conditions: Sequence[Condition],
+    walks: Sequence[Sequence[Walk]],
+    conditions: Callable[[Any, Any], Iterable[Condition]],
     most: int,
 ) -> sa.Select[Any, int]:
-    """Return the first rows in order of all statements: the first of each, merged."""
+    """Return the first rows in order of all sequences: the first of each, merged."""
     firsts = [
-        each.where(*conditions).order_by(*_order(query, *each.selected_columns)).limit(most)
-        for each in statements
+        _first([walk.where(*conditions(*walk.selected_columns)) for walk in each], query, most)
+        for each in walks
     ]
     if len(firsts) == 1:
-        return firsts[0]
+        return cast("sa.Select[Any, int]", firsts[0])
     rows = sa.union_all(*(sa.select(first.subquery()) for first in firsts)).subquery()
     column, key = rows.c
     return sa.select(column, key).order_by(*_order(query, column, key)).limit(most)
+
+
+def _first(walks: Sequence[Walk], query: JobList, most: int) -> Any:
+    """Return the first rows in order that all walks meet.
+
+    SQLite reads the index of each in that order and stops with the page.
+    """
+    if len(walks) == 1:
+        return walks[0].order_by(*_order(query, *walks[0].selected_columns)).limit(most)
+    # By number: the walks differ in the names of their columns.
+    places: list[Any] = [sa.literal_column("1"), sa.literal_column("2")]
+    return sa.intersect(*walks).order_by(*_order(query, *places)).limit(most)
 
 
 def _has_label(key: Any, label: str) -> sa.Select[int]:
