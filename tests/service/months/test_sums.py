@@ -24,7 +24,7 @@ from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.months import advice, cache, large, sums
+from gramwatt.service.months import advice, cache, groups, large, sums
 from gramwatt.service.months.report import month_report, read_now
 from gramwatt.service.months.statements import month_scope
 from gramwatt.service.months.sums import sum_month
@@ -177,6 +177,12 @@ def test_days_kinds_of_work_and_top_jobs_have_the_figures_of_their_jobs(execute,
     ((kwh,),) = execute(f"SELECT SUM(accelerators_kwh) FROM job_months WHERE month = '{month}'", {})
     assert sums.boundary.narrow_kwh.value == pytest.approx(kwh, rel=1e-9)
     assert sums.boundary.narrow_kwh.value < sums.boundary.full_kwh.value
+
+
+def test_effects_that_are_read_in_portions_are_those_of_one(execute, monkeypatch):
+    whole = sum_month(execute, "2026-05")
+    monkeypatch.setattr(groups, "PORTION", 1)
+    alike(sum_month(execute, "2026-05"), whole)
 
 
 @pytest.mark.parametrize("url", ["duckdb", "postgresql"])
@@ -385,6 +391,10 @@ def test_what_is_added_to_sums_is_made_again_where_a_job_is_scored_meanwhile(lig
     assert [row.jobs for row in cache.month_advice(light, before).factors] == [1]
     now = cache.month_sums(light, ["2026-05"], None, MonthSums)["2026-05"]
     assert [row.jobs for row in cache.month_advice(light, now).factors] == [2]
+    ingest(light, "job-3", lines(journal("job-3")))
+    newest = cache.month_sums(light, ["2026-05"], None, MonthSums)["2026-05"]
+    for sums_, jobs in ((now, 2), (newest, 3)):  # what is added to sums of before is not kept
+        assert [row.jobs for row in cache.month_advice(light, sums_).factors] == [jobs]
 
 
 def test_suggestions_are_made_again_only_when_a_job_changed(light, monkeypatch):
