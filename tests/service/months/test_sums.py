@@ -174,6 +174,10 @@ def test_days_kinds_of_work_and_top_jobs_have_the_figures_of_their_jobs(execute,
     where = f"WHERE month = '{month}' AND quality <> ''"
     stated = execute(f"SELECT DISTINCT {used} {where}", {})
     assert sums.intensity_methods == sorted(map(list, stated))
+    unseen = f"SELECT SUM(idle_not_seen_kwh) FROM job_months WHERE month = '{month}'"
+    ((kwh,),) = execute(unseen, {})
+    figure = sums.idle_not_seen_kwh
+    assert (figure.value if figure else 0.0) == pytest.approx(kwh, rel=1e-9)
     ((kwh,),) = execute(f"SELECT SUM(accelerators_kwh) FROM job_months WHERE month = '{month}'", {})
     assert sums.boundary.narrow_kwh.value == pytest.approx(kwh, rel=1e-9)
     assert sums.boundary.narrow_kwh.value < sums.boundary.full_kwh.value
