@@ -19,12 +19,12 @@ class Inputs:
         self._random = source
 
     def one(self, value: float, low: float, high: float) -> float:
-        """A value whose logarithm is half normal below, and half normal above the stated one."""
+        """A value whose logarithm is half normal below and above the stated one, its median."""
         below, above = math.log(value / low), math.log(high / value)
         if below + above == 0:
             return value
         z = abs(self._random.gauss(0, 1)) / _END
-        down = self._random.random() * (below + above) < below
+        down = self._random.random() < 0.5 if below and above else below > 0
         return value * math.exp(-below * z if down else above * z)
 
 

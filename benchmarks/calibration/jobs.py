@@ -2,13 +2,14 @@
 
 Each job is written as a journal and scored as in production. The truth is drawn here, with numpy
 and without the product's arithmetic: every input of the document by its own published range, an
-input that several figures share once.
+input that several figures share once. A published range is the 10th and the 90th percentile around
+a median (`sci/figures/quantity.py`), so the truth lies below an input's value as often as above.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -82,14 +83,19 @@ KINDS = (
     Kind("2 parts that the catalog lacks", part="Acme Accelerator 9000", devices=2),
     Kind("a processor by its counter", devices=0, host="measured", hours=2.0),
     Kind("a processor by a model", devices=0, hours=2.0, place={"zone": "PL"}),
+    Kind("8 H100, place not known", place={}),
+    Kind("16 A100 on 2 nodes, sampled", part="NVIDIA A100-SXM4-80GB", devices=16, nodes=2,
+         meter="integrated", watts=300, place={"zone": "US-MIDA-PJM", "pue": 1.1}),
+    Kind("1 L40S, 3 h, India", part="NVIDIA L40S", devices=1, watts=250, hours=3.0,
+         place={"zone": "IN-WE", "pue": 1.5}),
 )  # fmt: skip
 
 
-def report(draws: int = DRAWS, *, one_sensor: bool = False) -> Iterator[dict[str, Any]]:
+def report(draws: int = DRAWS, *, apart: bool = False) -> Iterator[dict[str, Any]]:
     """The share of truths in the range of each term, by kind of job, and the range of its SCI.
 
-    With `one_sensor` all devices of a meter have one error, where ranges count half of its variance
-    as shared by boards of a type.
+    All boards of a type in a job have one error, as ranges take it; if they are `apart`, each board
+    has that part of it for itself which boards of another job have (`SHARED`).
     """
     catalog = load_catalog()
     context = ScoreContext(catalog, AnnualIntensity(catalog))
@@ -99,7 +105,7 @@ def report(draws: int = DRAWS, *, one_sensor: bool = False) -> Iterator[dict[str
         [point] = context.intensity.points(document.zone, START, end)
         grid = point.intensity.inputs.values()
         source = np.random.default_rng(number)
-        truths = _truths(document, grid, source, draws, one_sensor=one_sensor)
+        truths = _truths(document, grid, source, draws, apart=apart)
         published = {term: getattr(document, term) for term in TERMS[:-1]}
         published["sci"] = document.sci[0].g_per_unit
         covered = {term: _covered(published[term], truths[term]) for term in TERMS}
@@ -160,7 +166,7 @@ def _truths(
     source: np.random.Generator,
     draws: int,
     *,
-    one_sensor: bool,
+    apart: bool,
 ) -> dict[str, Values]:
     """E, O, M, C and C per R of the job in many worlds that its inputs allow.
 
@@ -179,7 +185,7 @@ def _truths(
         for kind, joules in device.kinds.items():
             figure = energy(joules, kind, device.meter)  # type: ignore[arg-type]
             factor = np.ones(draws)
-            for of, share in [("", 1.0)] if one_sensor else _sharing(device, kind):
+            for of, share in _sharing(device, kind) if apart else [(device.name, 1.0)]:
                 factor *= one(f"{device.meter} {kind} {of}", figure) ** math.sqrt(share)
             energy_kwh += joules / J_PER_KWH * factor
     method = document.method
@@ -207,7 +213,7 @@ def _sharing(device: DeviceDoc, kind: str) -> list[tuple[str, float]]:
 
 
 def _draw(figure: Quantity, source: np.random.Generator, draws: int) -> Values:
-    """Factors of a figure's value whose logarithm is half normal below 0 and half normal above."""
+    """Factors of a figure's value, whose logarithm is half normal below 0 and half normal above."""
     below = math.log(figure.value / figure.low)
     above = math.log(figure.high / figure.value)
     return _half_normals(below, above, source, draws)
@@ -226,7 +232,7 @@ def _half_normals(below: float, above: float, source: np.random.Generator, draws
     if below + above == 0:
         return np.ones(draws)
     z = np.abs(source.standard_normal(draws)) / EIGHT_IN_TEN
-    down = source.random(draws) < below / (below + above)
+    down = source.random(draws) < (0.5 if below and above else float(below > 0))
     return np.asarray(np.exp(np.where(down, -below * z, above * z)))
 
 
@@ -236,13 +242,11 @@ def _covered(figure: Quantity | None, truths: Values) -> float | None:
     return float(((truths >= figure.low) & (truths <= figure.high)).mean())
 
 
-def outside(
-    rows: Sequence[dict[str, Any]], low: float, high: float, least: Mapping[str, float]
-) -> list[str]:
-    """Every term of a job whose coverage lies outside, in words; `least` is for jobs of a name."""
+def outside(rows: Sequence[dict[str, Any]], low: float, high: float) -> list[str]:
+    """Every term of a job whose coverage lies outside, in words."""
     return [
         f"{row['job']}, {term}: {row[term]}"
         for row in rows
         for term in TERMS
-        if row[term] is None or not least.get(row["job"], low) <= row[term] <= high
+        if row[term] is None or not low <= row[term] <= high
     ]

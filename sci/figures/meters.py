@@ -8,6 +8,7 @@ vendors' too.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -68,11 +69,23 @@ the error that is, no source states: stated here so that neither of the parts is
 
 
 class Sensor(NamedTuple):
-    """Whose energy was read: a device, its type of board, and the job that was its load."""
+    """Whose energy was read: the boards of a type in a job, named by one of them, and the job.
+
+    All boards of a type in a job are taken to have one error, since no source states by how much
+    they differ; a range that took them apart would be too narrow where they do not.
+    """
 
     device: str
     board: str
     job: str
+
+
+def sensors(job: str, devices: Iterable[tuple[str, str]]) -> dict[str, Sensor]:
+    """Return the sensor of each type of board out of the (type, device) pairs of a job."""
+    first: dict[str, str] = {}
+    for board, device in devices:
+        first[board] = min(device, first.get(board, device))
+    return {board: Sensor(device, board, job) for board, device in first.items()}
 
 
 def relative_range(kind: Kind, meter: str) -> RelativeRange:
@@ -100,8 +113,9 @@ def unread(energy_j: float, most_j: float, meter: str, device: str) -> Quantity:
 def energy(energy_j: float, kind: Kind, meter: str, sensor: Sensor | None = None) -> Quantity:
     """Return energy [J] read by `meter`, with its range (`relative_range`).
 
-    A sensor's gain stays over all intervals of its device; of another device it is in part its own
-    (`SHARED`). A model errs alike on all devices, and so does what is known without its `sensor`.
+    A sensor's gain stays over all intervals of a job; in a job on other boards it is in part
+    another (`SHARED`). A model errs alike on all devices, and so does what is known without its
+    `sensor`.
     """
     meter = gave(meter, kind)
     low, high, _ = relative_range(kind, meter)

@@ -1,8 +1,10 @@
 """`Quantity`: a figure with its range, unit, kind and source, and the inputs that move it.
 
-A range holds the true value eight times in ten. Ranges have one arithmetic (JCGM 100, 5.1, first
-order, in the logarithm of the figure). A figure has, by the id of each uncertain input, its effect:
-by how much the figure's logarithm changes when that input alone is at its low or at its high end.
+A range holds the true value eight times in ten: the value is the median, `low` the 10th and `high`
+the 90th percentile, which is what most sources of inputs state. Where an end is the value, nothing
+lies beyond it. Ranges have one arithmetic (JCGM 100, 5.1, first order, in the logarithm of the
+figure). A figure has, by the id of each uncertain input, its effect: by how much the figure's
+logarithm changes when that input alone is at its low or at its high end.
 
 - A product adds the effects of both factors, a quotient subtracts them. An input that both have
   counts once, or cancels.
@@ -38,8 +40,8 @@ above the mean of the year: that shifts both ends of the range.
 
 WIDEST = 1e3
 """Figures whose range reaches beyond so many times their value combine by their ends only."""
-DEEPEST = 0.05
-"""A range down to zero has no logarithm; it is taken to end at a twentieth of the value."""
+DEEPEST = 0.01
+"""A range down to zero has no logarithm; it is taken to end at a hundredth of the value."""
 STORED_MOST, STORED_FROM = 16, 0.01
 """Documents keep so many inputs of a figure, and none whose effect is below this fraction of the
 largest: the others are one input together."""

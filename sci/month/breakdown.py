@@ -15,7 +15,7 @@ from gramwatt.sci.figures.document import (
     JobDoc,
     SeriesPoint,
 )
-from gramwatt.sci.figures.meters import Sensor, energy
+from gramwatt.sci.figures.meters import Sensor, energy, sensors
 from gramwatt.sci.figures.quantity import Quantity, total
 from gramwatt.sci.records.records import ACCELERATORS
 from gramwatt.sci.score.assess import shares
@@ -70,8 +70,9 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     figures: dict[tuple[Component, str], Quantity] = {}
     grams = job.operational_g
     by_class: dict[str, list[Quantity]] = defaultdict(list)
+    sensor_of = sensors(job.job_id, ((device.name, device.device_id) for device in job.devices))
     for device in job.devices:
-        by_class[device.device_class] += _readings(job.job_id, device)
+        by_class[device.device_class] += _readings(sensor_of[device.name], device)
     sums = {name: total(parts) for name, parts in by_class.items()}
     whole = total(joules for joules in sums.values() if joules is not None)
     if grams and whole and grams.value > 0 and whole.value > 0 and grams.relative:
@@ -97,9 +98,8 @@ def components(job: JobDoc) -> dict[tuple[Component, str], Quantity]:
     return figures
 
 
-def _readings(job_id: str, device: DeviceDoc) -> list[Quantity]:
+def _readings(sensor: Sensor, device: DeviceDoc) -> list[Quantity]:
     """Return the energy [J] of a device by kind."""
-    sensor = Sensor(device.device_id, device.name, job_id)
     return [
         energy(joules, kind, device.meter, sensor)  # type: ignore[arg-type]
         for kind, joules in device.kinds.items()

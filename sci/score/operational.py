@@ -19,7 +19,7 @@ from operator import add, mul
 from msgspec import Struct
 
 from gramwatt.sci.figures.days import DAY, day_of, midnight
-from gramwatt.sci.figures.meters import Sensor, energy, unread
+from gramwatt.sci.figures.meters import Sensor, energy, sensors, unread
 from gramwatt.sci.figures.quantity import (
     KINDS,
     Kind,
@@ -276,7 +276,8 @@ def join_sites(
     days = _days(whole[0], zone)
     cut = {of_site: of_site.cut(days) for of_site, _ in distinct}
     sites = [(cut[of_site], pue) for of_site, pue in distinct]
-    read: dict[DeviceKey, DeviceEnergy] = {}
+    devices, read = list(devices), dict[DeviceKey, DeviceEnergy]()
+    sensor_of = sensors_of(devices)
     sums: dict[tuple[str, Kind, int], list[float]] = {}
     for device in devices:
         meter, site = device.record.meter, (by_node or {}).get(device.record.node, whole)
@@ -286,8 +287,8 @@ def join_sites(
             sums[key] = list(map(add, sums[key], joules)) if key in sums else joules
         by_kind = {kind: sum(joules) for kind, joules in cells.items()}
         by_point = _by_point(_added(cells.values(), len(cut[site[0]])), site[0], cut[site[0]])
-        sensor = sensor_of(device)
-        unread = unread_of(device.intervals, meter, sensor)
+        sensor = sensor_of[device.record.name]
+        unread = unread_of(device.intervals, meter, device.identity)
         read[device.key] = DeviceEnergy(sensor, meter, by_kind, site[0], by_point, unread)
     edges = sites[0][0].edges
     starts = [*(bisect_left(edges, day) for day in days), len(edges) - 1]
@@ -368,9 +369,11 @@ def _weighted(rows: Iterable[_Emitted], factor: float, unit: str) -> Quantity:
     return weighted_sum
 
 
-def sensor_of(device: MergedDevice) -> Sensor:
-    """Return whose energy a meter of a device reads."""
-    return Sensor(device.identity, device.record.name, device.record.job_id)
+def sensors_of(devices: Iterable[MergedDevice]) -> dict[str, Sensor]:
+    """Return whose energy is read, by the name of the devices of a job."""
+    rows = list(devices)
+    named = ((device.record.name, device.identity) for device in rows)
+    return sensors(rows[0].record.job_id, named) if rows else {}
 
 
 def reading(
@@ -382,13 +385,13 @@ def reading(
     return energy(max(0.0, joules - unread.value), kind, meter, sensor) + unread
 
 
-def unread_of(intervals: Iterable[IntervalRecord], meter: str, sensor: Sensor) -> Quantity | None:
+def unread_of(intervals: Iterable[IntervalRecord], meter: str, device: str) -> Quantity | None:
     """Return the energy of intervals in which the device was not read; None without any."""
     spans = [interval for interval in intervals if UNREAD_W in interval.profile]
     if not spans:
         return None
     most_j = fsum(interval.profile[UNREAD_W] * interval.length_s for interval in spans)
-    return unread(fsum(interval.energy_j for interval in spans), most_j, meter, sensor.device)
+    return unread(fsum(interval.energy_j for interval in spans), most_j, meter, device)
 
 
 def _of_kinds(readings: Mapping[tuple[str, Kind], Quantity]) -> Quantity | None:

@@ -23,7 +23,7 @@ from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.records.merge import MergedJob
 from gramwatt.sci.records.records import WINDOW_UNIT, CountRecord, IntervalRecord, format_time
 from gramwatt.sci.score.functional_unit import ScoredJob
-from gramwatt.sci.score.operational import by_cell, reading, sensor_of, unread_of
+from gramwatt.sci.score.operational import by_cell, reading, unread_of
 
 USUAL_PERIOD_S = 0.1
 """Update period of a counter whose own is not known: the longest that is reported for NVML's."""
@@ -153,8 +153,8 @@ def terms(window: Window, scored: ScoredJob, *, every_device: bool = True) -> _T
         if any(start < window.end and end > window.start for start, end in spans):
             return None
         meter, site = device.record.meter, energy.site_of.get(device.record.node, 0)
-        sensor = sensor_of(device)
-        unread = unread_of(inside, meter, sensor)
+        sensor = energy.devices[device.key].sensor
+        unread = unread_of(inside, meter, device.identity)
         for kind, joules in by_cell(inside, edges[first : last + 1]).items():
             figures.append(reading(sum(joules), kind, meter, sensor, unread))
             before = sums.get((meter, kind, site))

@@ -273,10 +273,9 @@ def test_n_devices_are_n_times_one():
     for end in ("low", "high"):
         alone = getattr(one.embodied_g, end)
         assert getattr(eight.embodied_g, end) == pytest.approx(8 * alone)
-    # Half the variance of a counter is its type's, half its own: 5 % x sqrt(1/2 + 1/2 / 8).
+    # Boards of a type in a job err alike.
     energy = eight.energy_kwh
-    shared = (0.5 + 0.5 / 8) ** 0.5
-    assert energy.high / energy.value == pytest.approx(1 + 0.05 * shared, rel=1e-3)
+    assert energy.high / energy.value == pytest.approx(1.05)
 
 
 def test_slices_of_a_device_sum_to_the_device():
