@@ -442,15 +442,17 @@ def _report_unscored(
         print_message(f"{json_summary} was not written: {why}; see `gramwatt sync --job {job_id}`")
         return
     if problem:
-        why = problem["text"]
+        code, why = problem["code"], problem["text"]
     elif config.server:
-        why = f"{plain_address(config.server)} has not confirmed its journal yet; "
+        code, why = (
+            "unconfirmed",
+            f"{plain_address(config.server)} has not confirmed its journal yet; ",
+        )
         why += "sending goes on, and `gramwatt sync` sends what stays spooled"
     else:
-        why = "it is part of a job that still runs, or its scoring goes on"
+        code, why = "running", "it is part of a job that still runs, or its scoring goes on"
     # Every job would say that a server is away; that it refuses this one is news.
-    refused = problem is not None and problem["code"] == REFUSED
-    if refused or first_notice_today(config.home, why.replace(job_id, "")):
+    if code == REFUSED or first_notice_today(config.home, f"{code} {config.server or ''}"):
         print_message(f"{job_id} {state} yet: {why}")
 
 

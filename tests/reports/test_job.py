@@ -72,10 +72,10 @@ def test_the_summary_shows_each_term_with_its_range():
     document = steady_job()
     items = [item for figures in blocks(job.build(document), Figures) for item in figures.items]
     shown = {item.label: item for item in items}
-    # 4 x 1 kWh (5 % each, half of the variance shared by boards of one type) and 0.4 kWh (40 %):
-    # sqrt((4 x 0.05)^2 / 2 + 4 x 0.05^2 / 2 + 0.16^2) = 0.22 kWh.
+    # 4 x 1 kWh (5 %, boards of one type err alike) and 0.4 kWh (40 %):
+    # sqrt((4 x 0.05)^2 + 0.16^2) = 0.26 kWh.
     energy = shown["Energy"]
-    assert (energy.value, energy.unit, energy.span) == ("4.4", "kWh", "4.2 to 4.6")
+    assert (energy.value, energy.unit, energy.span) == ("4.4", "kWh", "4.1 to 4.7")
     assert plain(shown["SCI per image"].note) == "for 1 281 167 image"
     assert shown["SCI per image"].unit == "mg\u00a0CO2e per image"
     assert [item.label for item in items if item.lead] == ["SCI per image", "Total carbon"]
