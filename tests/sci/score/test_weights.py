@@ -1,0 +1,54 @@
+"""Means that the job document states are weighted by time, and rates are amounts over time."""
+
+import pytest
+
+from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.grid.zones import AnnualIntensity
+from gramwatt.sci.records.merge import merge
+from gramwatt.sci.score.score import ScoreContext, score
+from tests.journals import H100, Writer
+
+CATALOG = load_catalog()
+
+
+def scored(*rows, units=("token",)):
+    """A job of one H100 with an interval of each (start, end, joules, utilisation)."""
+    meter = Writer()
+    records = [meter.job(zone="DE", pue=1.2, units=units), meter.device(**H100)]
+    records += [
+        meter.interval(start, end, joules, utilisation_mean=utilisation)
+        for start, end, joules, utilisation in rows
+    ]
+    records.append(meter.end(rows[-1][1]))
+    return score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "mean"),
+    [
+        ([(0, 100, 5e4, 0.5)], 0.5),
+        ([(0, 100, 5e4, 0.2), (100, 400, 15e4, 0.6)], (100 * 0.2 + 300 * 0.6) / 400),
+        ([(0, 100, 5e4, None), (100, 400, 15e4, 0.6)], 0.6),
+        ([(0, 100, 5e4, None)], None),
+    ],
+)
+def test_the_mean_utilisation_is_weighted_by_the_time_that_reports_one(rows, mean):
+    device = next(row for row in scored(*rows).devices if row.device_class == "gpu")
+    assert device.mean_utilisation == (mean if mean is None else pytest.approx(mean))
+
+
+def test_impossible_power_is_stated_as_joules_over_seconds():
+    """900 kJ in 100 s are 9000 W, on a board of 700 W."""
+    notices = {row.code: row.message for row in scored((0, 100, 9e5, 0.9)).notices}
+    assert "9000 W" in notices["power-impossible"]
+
+
+def test_a_unit_that_was_declared_and_counted_as_nothing_is_remarked():
+    meter = Writer()
+    records = [meter.job(zone="DE", pue=1.2, units=("token", "image")), meter.device(**H100)]
+    records += [meter.interval(0, 60, 3e4), meter.count(5, unit="image", seconds=60)]
+    records += [meter.count(0, unit="token", seconds=60), meter.end(60)]
+    document = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    remarks = [row.message for row in document.notices if row.code == "unit-not-counted"]
+    assert len(remarks) == 1
+    assert "'token'" in remarks[0]
