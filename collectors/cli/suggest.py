@@ -60,8 +60,8 @@ HELPS = {
 }
 FIXED = "\u00a0"
 """A blank at which no line ends."""
-ROWS, LINES = 5, 16
-"""Rows and lines of the answer without --all."""
+ROWS, FEW, LINES = 5, 7, 16
+"""Rows of a longer list, most rows of one that is shown whole, and lines, without --all."""
 PRESSING = (
     "framework-misspelt",
     "hardware-unstated",
@@ -134,7 +134,7 @@ def lines(answer: SuggestDoc, every: All = False, why: Why = None) -> list[str]:
     if why is not None:
         return list(_why(answer, why))
     ranked = [row for row in answer.answers if row.odds is not None]
-    shown = ranked if every else ranked[:ROWS]
+    shown = ranked if every or len(ranked) <= FEW else ranked[:ROWS]
     texts = [row for row in answer.answers if row.odds is None and row.action not in HARDWARE]
     lead = wrapped(answer.summary)
     for notice in answer.notices:

@@ -127,7 +127,6 @@ def _surer(work: Work, answers: Sequence[AnswerDoc], by_hosts: AbstractSet[str])
     request, served = work.request, not work.request.trains
     present, lead = work.device is not None, _lead(answers)
     missing = (
-        ("hardware", not present),
         ("host_power_w", present and lead is not None and lead.id in by_hosts),
         ("workload_class", work.classified.name is None),
         ("precision", request.precision is None),
