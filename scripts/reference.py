@@ -134,6 +134,32 @@ def fields() -> str:
     )
 
 
+def zones() -> str:
+    """Return the zones with cloud regions that two publishers have a value of."""
+    from gramwatt.sci.catalog.regions import RegionRow
+    from gramwatt.sci.figures.csv_data import rows
+    from gramwatt.sci.grid.zones import CountryRow, ZoneRow
+
+    newest = {row.zone: row for row in sorted(rows(ZoneRow), key=lambda row: row.year)}
+    regions: dict[str, list[str]] = {}
+    for region in rows(RegionRow):
+        regions.setdefault(region.zone, []).append(f"`{region.id}`")
+    lines = []
+    for country in sorted(rows(CountryRow), key=lambda row: row.name):
+        own = newest.get(country.alpha2)
+        if own and country.g_per_kwh and country.alpha2 in regions:
+            figures = f"{country.g_per_kwh:g} ({country.year})", f"{own.g_per_kwh:g} ({own.year})"
+            change = f"{(own.g_per_kwh / country.g_per_kwh - 1) * 100:+.0f} %"
+            lines.append((country.name, *figures, change, len(regions[own.zone])))
+    return (
+        "# Two values of a zone\n\nWhat is generated in a country (Ember; the value that its regions "
+        "had until November 2026 where the catalog\nhad no other) and what is used in it "
+        "(Electricity Maps, ODbL 1.0; the value that counts now), gCO2e/kWh, with the\nnumber of "
+        "cloud regions there. O of the same job changes as the value does.\n\n"
+        + table(("zone", "generated", "used", "change", "regions"), lines)
+    )
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "notices": notices,
     "settings": settings,
@@ -141,6 +167,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "journal": journal,
     "columns": columns,
     "fields": fields,
+    "zones": zones,
 }
 
 
