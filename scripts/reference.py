@@ -152,8 +152,8 @@ def zones() -> str:
             change = f"{(own.g_per_kwh / country.g_per_kwh - 1) * 100:+.0f} %"
             lines.append((country.name, *figures, change, len(regions[own.zone])))
     return (
-        "# Two values of a zone\n\nWhat is generated in a country (Ember; the value that its regions "
-        "had until November 2026 where the catalog\nhad no other) and what is used in it "
+        "# Two values of a zone\n\nWhat is generated in a country (Ember; the value of its regions "
+        "until November 2026 where the catalog\nhad no other) and what is used in it "
         "(Electricity Maps, ODbL 1.0; the value that counts now), gCO2e/kWh, with the\nnumber of "
         "cloud regions there. O of the same job changes as the value does.\n\n"
         + table(("zone", "generated", "used", "change", "regions"), lines)

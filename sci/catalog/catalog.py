@@ -306,10 +306,9 @@ class Catalog:
         if name.rstrip().endswith("..."):
             return self._hardware_names.begun(name)
         ids, makers = self._hardware_names.meant(name), vendors_in(name)
-        if len(ids) == 1 and makers:
-            maker = self._hardware[ids[0]].vendor.lower()
-            return () if maker in VENDORS.values() and maker not in makers else ids
-        return ids
+        vendors = {row_id: self._hardware[row_id].vendor.lower() for row_id in ids}
+        others = set(VENDORS.values()) - makers if makers else set()
+        return [row_id for row_id in ids if vendors[row_id] not in others]
 
     def _of_memory(self, name: str, ids: Sequence[str]) -> Sequence[str]:
         """Return the parts of the memory that a tool prints behind a name; all where it does not.

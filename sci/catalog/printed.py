@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-_QUOTES = {ord(mark): None for mark in '`"'}
+_QUOTES = {ord(mark): None for mark in '`"\\'}
 _QUOTED = re.compile(r".*\bname='(?P<name>[^']+)'.*", re.DOTALL)
 _BEFORE = re.compile(
     r"device:\s*\d+,\s*name:\s*"
     r"|(?:\S*[\w.-]+/)?[\w. -]*(?:name|model|product|series|accelerator|sku|type|gpu)\s*=\s*"
     r"|(?:\S*[\w.-]+/)?[\w. -]*(?:name|model|product|series|accelerator|sku|type)\s*:\s+"
-    r"|[a-z][a-z_./! -]*:\s+|(?:gpu|hcu|dcu|card|device)\[\d{1,2}\]\s*:\s*|\d{1,2}\s*=\s+"
+    r"|[a-z][a-z_./! -]*(?:\(\d?\))?:\s+"
+    r"|(?:gpu|hcu|dcu|card|device)\[\d{1,2}\]\s*:\s*|\d{1,2}\s*=\s+"
     r"|(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d\s+"
     r"|[\w. -]*(?:controller|accelerators?|peripheral|co-processor)(?: \[\w{4}\])?:\s+"
     r"|(?:\[(?:ext_oneapi_)?(?:level_zero|opencl|cuda|hip)[\w:]*\])+\s*(?:[^,]*,\s*)?"
@@ -45,13 +46,16 @@ _GRES = re.compile(
     r"(?:--gres=|gres[/:=])*gpu[:/](?P<name>[a-z][^:()=]*)(?:[:=]\d+)?(?:\(.*\))?", re.IGNORECASE
 )
 """A device in Slurm's lists: "gres/gpu:a100:4"."""
-_REMARK = re.compile(r"\s*(?:[(\[,#=@]|\bwith\b)\s*(?P<remark>.*)$")
+_REMARK = re.compile(r"\s*(?:[(\[,;|#=@+]|\s-\s|\bwith\b)\s*(?P<remark>.*)$")
+_WORD_BEHIND = re.compile(r"\s(?:desktop|cuda|64-bit|macbook (?:air|pro))$", re.IGNORECASE)
 _MEMORY_OF_ONE = re.compile(r"(?P<gb>\d+(?:\.\d+)?)\s?gi?b\b(?! total| unified)", re.IGNORECASE)
 """Memory in a remark behind a name: "(8GB each)"."""
 _MEMORY_KIND = re.compile(r"\s(?:hbm|gddr|lpddr)\d\w*$", re.IGNORECASE)
 _MEMORY = re.compile(r"(?P<name>.+?)[\s(,_-]+(?P<gb>\d+)\s?gi?b?\)?$", re.IGNORECASE)
 _MAC = re.compile(r"\bM\d+(?: (?:Pro|Max|Ultra))?\b", re.IGNORECASE)
-_BACKEND = re.compile(r"(?:cuda|rocm|vulkan|metal|sycl|hip)\d+ \((?P<name>.+?)\)(?: - .*)?$", re.I)
+_BACKEND = re.compile(
+    r"(?:(?:cuda|rocm|vulkan|metal|sycl|hip)\d+|(?:cuda )?gpu) \((?P<name>.+?)\)(?: - .*)?$", re.I
+)
 """A device as llama.cpp names it: its number, and its name in brackets."""
 _SUFFIX = re.compile(r"(?<=\d)(?=(?:ti|super|xtx?|gre)\b)", re.IGNORECASE)
 _LINE = re.compile(r"\b(?:geforce\s+)?(?:rtx|gtx|quadro|tesla)\s+(?=[a-z]\d)", re.IGNORECASE)
@@ -110,10 +114,17 @@ def readings(name: str) -> Iterator[tuple[str, float | None]]:
     memory = _MEMORY.fullmatch(plain)
     if memory:
         yield memory["name"], float(memory["gb"])
+    if _WORD_BEHIND.search(plain):
+        yield _WORD_BEHIND.sub("", plain), None
     remark = _REMARK.search(plain)
     if remark and any(map(str.isdigit, plain[: remark.start()])):
         gb = _MEMORY_OF_ONE.search(remark["remark"])
-        yield plain[: remark.start()], float(gb["gb"]) if gb else None
+        before = plain[: remark.start()]
+        yield before, float(gb["gb"]) if gb else None
+        if memory := _MEMORY.fullmatch(before):
+            yield memory["name"], float(memory["gb"])
+        if chip and before.lower().startswith("apple"):
+            yield f"Apple {chip[0]}", None
 
 
 def bare_machine(name: str) -> str:
