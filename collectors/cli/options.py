@@ -106,12 +106,13 @@ class Root(TyperGroup):
             code = super().main(args, *more, **options)
         except UsageError as error:
             message = error.format_message().rstrip(".")
+            message += "" if message.endswith(("?", ")")) else "."
             if "\n" in message:  # the help of a group that was given no command
                 error.show()
             else:
                 words = [*(args or sys.argv[1:])[:1]]
                 path = error.ctx.command_path if error.ctx else " ".join(["gramwatt", *words])
-                show(f"{path}: {message}.", f"Options: {path} --help", err=True)
+                show(f"{path}: {message}", f"Options: {path} --help", err=True)
             code = error.exit_code
         except typer.Abort:
             show("Aborted!", err=True)
