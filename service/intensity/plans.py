@@ -92,7 +92,9 @@ def zones_data(service: Service, names: Collection[str], now: datetime) -> dict[
         for zone, key in keys.items()
         if zone in cache and cache[zone][0] == key
     }
-    new = _read(service, states.keys() - cached.keys(), now)
+    new = _read(
+        service, states.keys() - cached.keys(), now, is_stored=any(map(any, states.values()))
+    )
     cache.update({zone: (keys[zone], data) for zone, data in new.items()})
     cached |= new
     return {name: cached[zone] for name, zone in zones.items()}
@@ -114,14 +116,20 @@ def _states(service: Service, zones: Collection[str]) -> dict[str, _State]:
     return {zone: states.get(zone, (0, 0)) for zone in zones}
 
 
-def _read(service: Service, zones: Collection[str], now: datetime) -> Mapping[str, ZoneData]:
-    past = days_of_zones(service, zones, "average", "lifecycle", now - HISTORY, now, PAST)
-    published = _published(service, zones, now)
+def _read(
+    service: Service, zones: Collection[str], now: datetime, *, is_stored: bool
+) -> Mapping[str, ZoneData]:
+    """Return what is known of zones; nothing is looked for where nothing of them is stored."""
+    past: Mapping[str, Sequence[DayOfPoints]] = {}
+    published: Mapping[str, Published] = {}
+    if is_stored:
+        past = days_of_zones(service, zones, "average", "lifecycle", now - HISTORY, now, PAST)
+        published = _published(service, zones, now)
     return {
         zone: ZoneData(
             service.catalog.zone(zone),
             expected_hours(
-                zone, _hours(past[zone], now), "stored values", now, published.get(zone)
+                zone, _hours(past.get(zone, ()), now), "stored values", now, published.get(zone)
             ),
             usual_day(zone),
         )

@@ -158,9 +158,9 @@ def test_a_zone_is_read_once_for_all_callers_until_the_catalog_changes(
     measured(live, 60)
     read = []
 
-    def counted(service, zones, now):
+    def counted(service, zones, now, **options):
         read.extend(zones)
-        return reading(service, zones, now)
+        return reading(service, zones, now, **options)
 
     reading = plans._read
     monkeypatch.setattr(plans, "_read", counted)
