@@ -174,6 +174,13 @@ def test_days_kinds_of_work_and_top_jobs_have_the_figures_of_their_jobs(execute,
     where = f"WHERE month = '{month}' AND quality <> ''"
     stated = execute(f"SELECT DISTINCT {used} {where}", {})
     assert sums.intensity_methods == sorted(map(list, stated))
+    outcomes = defaultdict(int)
+    of_month = f"FROM job_months WHERE month = '{month}' AND excluded IS NULL"
+    for state, sweep, number in execute(
+        f"SELECT state, sweep, COUNT(*) {of_month} GROUP BY state, sweep", {}
+    ):
+        outcomes["sweep" if sweep and state == "completed" else state] += number
+    assert {row.outcome: row.jobs for row in sums.ledger if row.outcome != "idle"} == outcomes
     unseen = f"SELECT SUM(idle_not_seen_kwh) FROM job_months WHERE month = '{month}'"
     ((kwh,),) = execute(unseen, {})
     figure = sums.idle_not_seen_kwh
@@ -318,6 +325,13 @@ def test_a_method_stays_as_long_as_a_job_is_scored_by_it(light):
     assert counts[0] == counts[1]
     assert counts[1][0] == 1
     assert counts[2] == [0, 0]
+
+
+def test_a_score_that_leaves_the_figures_leaves_the_sums(light):
+    ingest(light, "job-1", lines(journal("job-1")))
+    month_report(light, "2026-05")
+    rescore(light, "job-1", "test")
+    assert all(kept.holds for kept in cache.kept_months(light, ["2026-05"], None).values())
 
 
 def test_a_job_that_runs_again_leaves_the_sums(light):
