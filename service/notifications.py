@@ -32,6 +32,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from gramwatt.collectors.settings.files import whole_file
+from gramwatt.collectors.settings.http import unreached
 from gramwatt.reports.printable import file_name
 from gramwatt.sci.figures.formatting import all_digits, grams, jobs_text, minute_text, plain, text
 from gramwatt.sci.figures.printable import clean, isolated
@@ -284,7 +285,7 @@ def send_webhook(
         connection.request("POST", path, body, headers)
         answer = connection.getresponse()
     except (OSError, http.client.HTTPException, ValueError) as error:
-        why = "no answer in time" if connection.late else str(error) or type(error).__name__
+        why = "no answer in time" if connection.late else _reason(error)
         raise SendError(f"{host} did not take it: {why}") from None
     finally:
         late.cancel()
@@ -296,6 +297,13 @@ def send_webhook(
 
         wait_s = later_s(answer.getheader("Retry-After"), 0.0)
         raise SendError(f"{host} answered {answer.status}, not 2xx", wait_s)
+
+
+def _reason(error: Exception) -> str:
+    """Return why a connection failed; of a certificate also where an authority is named."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return unreached(error)[0]
+    return str(error) or type(error).__name__
 
 
 class _Checked(http.client.HTTPConnection):
@@ -370,7 +378,7 @@ def send_mail(
                 _login(server, parts.username, parts.password or "", secure)
             server.send_message(mail)
     except (OSError, smtplib.SMTPException, ValueError) as error:
-        raise SendError(f"{host} did not take it: {str(error)[:200]}") from None
+        raise SendError(f"{host} did not take it: {_reason(error)[:200]}") from None
 
 
 def _login(server: smtplib.SMTP, user: str, password: str, secure: bool) -> None:

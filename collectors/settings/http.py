@@ -190,11 +190,13 @@ def exchange(
         silent = bool(error.args) and isinstance(error.args[0], ReadTimeoutError)
         if silent or isinstance(error, requests.Timeout):
             raise Unanswered(f"does not answer within {timeout[1]:g} s", late=True) from None
-        raise _unreached(error) from None
+        words, refused = unreached(error)
+        raise Unanswered(words, refused=refused) from None
 
 
-def _unreached(error: BaseException) -> Unanswered:
-    """Return what stopped a request: the innermost error, in the system's words where it has any.
+def unreached(error: BaseException) -> tuple[str, bool]:
+    """Return what stopped a request, and whether nobody listens there: the innermost error, in the
+    system's words where it has any.
 
     Others may repeat the address, and a password in it.
     """
@@ -205,7 +207,7 @@ def _unreached(error: BaseException) -> Unanswered:
     words = getattr(error, "strerror", None) or type(error).__name__
     if isinstance(error, ssl.SSLCertVerificationError):
         words = f"{error.verify_message}; an authority of your own goes into {AUTHORITIES}"
-    return Unanswered(str(words), refused=isinstance(error, ConnectionRefusedError))
+    return str(words), isinstance(error, ConnectionRefusedError)
 
 
 def within(limit_s: float, work: Callable[[], Result]) -> Result:

@@ -326,6 +326,9 @@ def _write_marks(folder: Path, server: str, marks: dict[str, int]) -> None:
         files.replace_text(folder / MARKS, json.dumps(by_server))
 
 
+LARGER = "a proxy there has to take larger bodies (nginx: client_max_body_size)"
+
+
 def _answers(session: Session, url: str, bodies: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the answers to bodies; what is too large for a server, or a proxy, goes in halves."""
     for body in bodies:
@@ -333,12 +336,14 @@ def _answers(session: Session, url: str, bodies: Iterable[bytes]) -> Iterator[di
             yield _post(session, url, body)
         except TooLarge:
             lines = body.splitlines(keepends=True)
+            refusal = f"{plain_address(url)} answers 413 to {{}} of {len(body)} B; {LARGER}"
             if len(lines) == 1:
-                text = f"{plain_address(url)} answers 413 to a line of {len(body)} B"
-                remedy = "a proxy there has to take larger bodies (nginx: client_max_body_size)"
-                raise NotTaken(REFUSED, f"{text}; {remedy}") from None
+                raise NotTaken(REFUSED, refusal.format("a line")) from None
             half = len(lines) // 2
-            yield from _answers(session, url, map(b"".join, (lines[:half], lines[half:])))
+            try:
+                yield from _answers(session, url, map(b"".join, (lines[:half], lines[half:])))
+            except NotThere:  # the server takes no half without the line that says what the job is
+                raise NotThere(REFUSED, refusal.format("a body")) from None
 
 
 def _post(session: Session, url: str, body: bytes) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from requests import RequestException
 
 from gramwatt.collectors.settings.files import why
-from gramwatt.collectors.settings.http import new_session, reach_directly
+from gramwatt.collectors.settings.http import new_session, reach_directly, unreached
 from gramwatt.sci.figures.printable import clean
 from gramwatt.service.access.keys import digest, new_token
 from gramwatt.service.access.sessions import add
@@ -196,7 +196,9 @@ def _described(issuer: str) -> dict[str, Any]:
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             if urlsplit(description[name]).scheme != urlsplit(issuer).scheme:
                 raise LoginError(f"the provider's {name} is not {urlsplit(issuer).scheme}")
-    except (RequestException, ValueError, KeyError, TypeError) as error:
+    except RequestException as error:
+        raise LoginError(f"the provider does not answer ({unreached(error)[0]})") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise LoginError(f"the provider does not answer ({type(error).__name__})") from None
     return dict(description)
 

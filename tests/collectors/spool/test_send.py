@@ -137,6 +137,14 @@ def test_what_is_too_large_for_a_proxy_goes_in_smaller_bodies(server, folder):
     assert send.read_marks(folder, server.url) == {"a": 11}
 
 
+def test_a_half_without_its_job_says_what_the_proxy_said(server, folder):
+    """A device may stand before the job's line: the server takes neither alone."""
+    server.most_b, server.statuses, server.code = 700, [200, 404], "unknown-job"
+    with pytest.raises(send.NotTaken, match=r"413 to a body of \d+ B; a proxy there") as refused:
+        sent(folder, [line("a", 1, 400), line("a", 2, 400)], server)
+    assert refused.value.code == send.REFUSED
+
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 ANSWERS = {
     "nothing": (b"", "does not answer within 0.3 s"),

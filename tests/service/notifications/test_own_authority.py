@@ -4,9 +4,11 @@ import http.server
 import ipaddress
 import ssl
 import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from aiosmtpd.controller import Controller
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,8 +16,9 @@ from cryptography.x509.oid import NameOID
 
 from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 from gramwatt.service.access import oidc
+from gramwatt.service.common.errors import LoginError
 from gramwatt.service.config import AlertSettings, OidcConfig, S3Access
-from gramwatt.service.notifications import S3Error, SendError, put_s3, send_webhook
+from gramwatt.service.notifications import S3Error, SendError, put_s3, send_mail, send_webhook
 
 ALERTS = AlertSettings(webhook_secret="s", webhook_hosts=("127.0.0.1",))
 
@@ -89,6 +92,38 @@ def hook(server):
     send_webhook(ALERTS, server, {}, "d-1", 1)
 
 
+class Inbox:
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802  # aiosmtpd's name
+        assert session.ssl is not None or server.transport.get_extra_info("sslcontext")
+        return "250 OK"
+
+
+@contextmanager
+def mailbox(authority, port, kind):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority / "server.crt", authority / "server.key")
+    options = {"ssl_context": context}
+    if kind == "smtp":
+        options = {"tls_context": context, "require_starttls": True}
+    controller = Controller(Inbox(), hostname="127.0.0.1", port=port, **options)
+    controller.start()
+    try:
+        yield AlertSettings(smtp_url=f"{kind}://127.0.0.1:{port}", mail_from="a@b.example")
+    finally:
+        controller.stop()
+
+
+@pytest.mark.parametrize("kind", ["smtp", "smtps"])  # the first by STARTTLS
+def test_mail_goes_by_it_too(authority, free_tcp_port, monkeypatch, kind):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with mailbox(authority, free_tcp_port, kind) as alerts:
+        letter = (alerts, "x@y.example", "subject", "text", "d-1", datetime.now(UTC))
+        with pytest.raises(SendError, match="an authority of your own goes into SSL_CERT_FILE"):
+            send_mail(*letter)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority / "own.crt"))
+        send_mail(*letter)
+
+
 @pytest.mark.parametrize("send", [ask, store, hook])
 def test_one_variable_names_the_authorities_of_every_connection(
     server, authority, monkeypatch, send
@@ -97,10 +132,16 @@ def test_one_variable_names_the_authorities_of_every_connection(
         monkeypatch.delenv(name, raising=False)
     with pytest.raises((Unanswered, S3Error, SendError)) as refused:
         send(server)
-    if send is ask:
+    if send is not store:  # its library says no more than that it could not send
         assert "an authority of your own goes into SSL_CERT_FILE" in str(refused.value)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority / "own.crt"))
     assert send(server) in (None, 200)
+
+
+def test_sign_in_says_which_variable_names_it(server, monkeypatch):
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with pytest.raises(LoginError, match="an authority of your own goes into SSL_CERT_FILE"):
+        oidc._described(server)
 
 
 def test_sign_in_asks_by_it_too(authority, monkeypatch):
