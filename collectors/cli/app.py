@@ -109,8 +109,8 @@ def unknown_text(words: Sequence[str]) -> str:
         return (
             f"{name!r} is not a command of gramwatt. To measure it: gramwatt run -- {join(words)}"
         )
-    asked = f" Did you mean {' or '.join(meant)}?" if meant else ""
-    return f"{name!r} is not a command.{asked} All commands: gramwatt --help"
+    question = f" Did you mean {' or '.join(meant)}?" if meant else ""
+    return f"{name!r} is not a command.{question} All commands: gramwatt --help"
 
 
 def build_app(

@@ -72,15 +72,15 @@ def show_groups(kind: Kind) -> None:
         groups = Counter(map(kind.group_of, kind.rows(user_catalog())))
     except OverlayError as error:
         refuse(error.message)
-    asked, width = f"gramwatt catalog {kind.command}", WIDTH - 2
+    command, width = f"gramwatt catalog {kind.command}", WIDTH - 2
     cells = [f"{name} {count}" for name, count in groups.most_common()]
     first = groups.most_common(1)[0][0]
     options.show(
         f"{kind.command}, {groups.total()} in {len(groups)} groups:",
         *textwrap.wrap(", ".join(cells), width, initial_indent="  ", subsequent_indent="  "),
-        f"One: {asked} {kind.example}",
-        f"A group: {asked} {first}",
-        f"All: {asked} --all",
+        f"One: {command} {kind.example}",
+        f"A group: {command} {first}",
+        f"All: {command} --all",
     )
 
 

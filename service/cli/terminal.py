@@ -31,7 +31,7 @@ from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.records.records import parse_time
 
 WINDOWS_SHOWN = 20
-SAID = ("pue-undeclared",)
+IN_REMARKS = ("pue-undeclared",)
 """Notices that are among the remarks of a score."""
 
 
@@ -63,8 +63,8 @@ def job_lines(document: JobDoc) -> list[str]:
     rows += [("Tags", tags)] if tags else []
     rows += [("Declared", _correction(row)) for row in document.corrections]
     rows += _windows(document.windows)
-    said = SAID if document.deviations else ()
-    notices = (notice for notice in document.notices if notice.code not in said)
+    repeated = IN_REMARKS if document.deviations else ()
+    notices = (notice for notice in document.notices if notice.code not in repeated)
     rows += [("Notice", f"{notice.message} [{notice.code}]") for notice in notices]
     head = " ".join([*_warnings(document), _sentence(document)])
     lines = [*wrap(plain(clean(head)), _columns()), "", *_aligned(rows)]
