@@ -46,7 +46,7 @@ def test_an_ambiguous_name_lists_all_its_choices_and_is_no_failure() -> None:
 def test_an_unknown_name_says_what_a_job_on_it_counts() -> None:
     result = run("hardware", "NVIDIA H300")
     assert result.exit_code == 1
-    assert "A job on it counts 192 kgCO2e (105 to 420) a device" in result.stderr
+    assert "A job on it counts 193 kgCO2e (106 to 419) a device" in result.stderr
     instead = json.loads(run("hardware", "NVIDIA H300", "--json").stdout)["instead"]
     assert "nvidia-h200-sxm" in instead["hardware"]
     assert instead["embodied_g"]["low"] > 50_000
