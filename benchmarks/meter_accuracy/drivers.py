@@ -50,7 +50,8 @@ def gramwatt(seconds: float) -> dict[str, object]:
 def files(pattern: str) -> list[str]:
     """Files of our job's journal."""
     home = os.environ["GRAMWATT_HOME"]
-    return glob.glob(os.path.join(home, "spool", "accuracy", "*", pattern))
+    # Its id ends in a checksum of the project.
+    return glob.glob(os.path.join(home, "spool", "accuracy*", "*", pattern))
 
 
 def wait_for(pattern: str) -> None:

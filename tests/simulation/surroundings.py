@@ -14,12 +14,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from gramwatt.collectors.settings import files, identity, proc
 from gramwatt.collectors.spool import recovery, send, spool, writer
 from gramwatt.sci.records import records
+from gramwatt.service.months import cache
 from tests.simulation.world import NS_PER_S, Death, Machine, World
 
 if TYPE_CHECKING:
@@ -304,6 +306,7 @@ def installed() -> Iterator[None]:
         *((module, "encode", encode) for module in (writer, recovery)),
         (spool, "shutil", Shutil()),
         (spool, "uuid", Uuid()),
+        (cache, "Lock", RLock),  # whoever comes in between here is of the same thread
         (identity, "node_id", lambda allow_host_names=False: SCENE.machine().node),
         (identity, "machine_id", lambda: SCENE.machine().name),
         (proc, "boot_id", lambda: SCENE.machine().boot),
