@@ -69,7 +69,7 @@ from gramwatt.sci.figures.quantity import (
 )
 from gramwatt.sci.records.corrections import declared_counts
 from gramwatt.sci.records.records import SERVING, parse_time
-from gramwatt.sci.suggest.documents import SuggestDoc
+from gramwatt.sci.suggest.documents import BASES, SuggestDoc
 from gramwatt.sci.suggest.jobs import TOP, advised, for_job, software_of
 
 WORLD = (
@@ -315,7 +315,7 @@ def _what_to_do(data: JobData) -> list[Block]:
         Field("Carbon", lambda row: _change(row.carbon_ratio), 1.5),
         Field("Saves", saving, align="right"),
         Field("How sure", lambda row: row.verdict, 1.0),
-        Field("Why", lambda row: row.reasons[0] if row.reasons else row.basis, 3.0),
+        Field("Why", lambda row: row.reasons[0] if row.reasons else BASES[row.basis], 3.0),
         note="Sure: better in at least 9 of 10 such cases; likely: in at least 7. Ranges hold the "
         "change in 8 of 10.",
     )

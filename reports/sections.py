@@ -92,7 +92,10 @@ SUPPLIES = {
     "off-grid": "own, not connected to a grid, with the factor declared for it",
 }
 _LISTED = re.compile(r"\(([^()]*)\)|, ([\w-]+)$")
-"""Where a source names keys: in parentheses, or at its end."""
+"""Where a source has keys of sources.csv: in parentheses, or at its end after a comma.
+
+A key is an identifier (`Source` of the catalog), matched whole; no other word is read.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.collectors.settings.config import resolve
 from gramwatt.collectors.settings.identity import LAST
 from gramwatt.collectors.settings.installation import install_command, local_store
-from gramwatt.sci.suggest.documents import HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
+from gramwatt.sci.suggest.documents import BASES, HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
 from gramwatt.sci.suggest.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
 
@@ -252,7 +252,7 @@ def _why(answer: SuggestDoc, name: str) -> Iterator[str]:
     }  # fmt: skip
     yield from table([(label, quantity_text(item)) for label, item in figures.items() if item])
     odds = f", {row.odds:.0%}" if row.odds is not None else ""
-    yield from wrapped(f"{row.verdict or 'not known how much'}{odds}; {row.basis}", "  ")
+    yield from wrapped(f"{row.verdict or 'not known how much'}{odds}; {BASES[row.basis]}", "  ")
     if row.effort:
         yield from wrapped(f"Effort {row.effort.level}: {row.effort.reason}", "  ")
     for text in (*row.reasons, *([row.buy] if row.buy else []), *answer.reasons):

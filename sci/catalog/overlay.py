@@ -94,6 +94,10 @@ class OwnLife(Struct, frozen=True, kw_only=True):
     high: Years | None = None
 
 
+OWN_LICENCE = "of the user's own"
+"""The licence of an intensity that the overlay declares."""
+
+
 class DeclaredPue(NamedTuple):
     """PUE declared for a region, with its year where it is given."""
 
@@ -102,9 +106,13 @@ class DeclaredPue(NamedTuple):
 
 
 class Overlay(Struct, frozen=True):
-    """A parsed overlay: values of columns by id for rows, other figures by key."""
+    """A parsed overlay: values of columns by id for rows, other figures by key.
+
+    `cited` has what an entry names as its source, by the source of figures that are made of it.
+    """
 
     digest: str
+    cited: Mapping[str, str]
     hardware: Mapping[str, Values]
     instances: Mapping[str, Values]
     regions: Mapping[str, Values]
@@ -170,6 +178,11 @@ def parse_overlay(text: str) -> Overlay:
 
     return Overlay(
         digest=sha256(text.encode()).hexdigest(),
+        cited={
+            f"{OVERLAY}{values['source']}": values["source"]
+            for entries in kinds.values()
+            for values in entries.values()
+        },
         hardware=kinds["hardware"],
         instances=kinds["instances"],
         regions={key.lower(): values for key, values in kinds["regions"].items()},
@@ -236,7 +249,7 @@ def _zone(key: str, entry: OwnZone) -> ZoneIntensity:
         year=entry.year,
         scope="consumption",
         source=f"{OVERLAY}{entry.source}",
-        licence="of the user's own",
+        licence=OWN_LICENCE,
         supply="off-grid" if entry.off_grid else "grid",
         spread_of=None if declared else OTHER,
     )

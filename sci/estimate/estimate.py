@@ -229,7 +229,7 @@ def _estimated(work: Assumptions) -> tuple[EstimateDoc, Quantity | None]:
     supplied = f"carbon intensity of {SUPPLIES[place.supply]}"
     inputs = {**work.inputs, supplied: grid, "PUE": place.pue}
     notices = [*_place_notices(request, place), *work.notices, *remarks(work, hours)]
-    notices += [*overlay_notices(inputs.items()), *unit_notices(units)]
+    notices += [*overlay_notices(inputs.items(), catalog.overlay), *unit_notices(units)]
     document = EstimateDoc(
         label=work.label,
         work=None if request.timed else request.work,

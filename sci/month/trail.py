@@ -33,7 +33,8 @@ class FactorFileDoc(Struct):
 class FactorRow(Struct):
     """An emission factor of the month: energy [kWh] x PUE x factor [gCO2e/kWh] = O [gCO2e].
 
-    `quality` says how the factor is known, `source` names it; `files` are those that an imported
+    `quality` says how the factor is known, `source` names it; `series` is the key of its publisher
+    and method, the same for all editions; `files` are those that an imported
     factor came in. Null stands for a publisher that is not known any more.
     """
 
@@ -44,6 +45,7 @@ class FactorRow(Struct):
     factor_g_per_kwh: Quantity
     operational_g: Quantity
     quality: str
+    series: str
     source: str
     publisher: str | None
     edition: str | None

@@ -10,7 +10,7 @@ from math import fsum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gramwatt.sci.figures.csv_data import OVERLAY
+from gramwatt.sci.catalog.overlay import Overlay
 from gramwatt.sci.figures.document import InputDoc, QualityDoc
 from gramwatt.sci.figures.formatting import duration
 from gramwatt.sci.figures.meters import relative_range
@@ -115,7 +115,9 @@ def assess(scored: ScoredJob) -> Assessment:
             *scored.job.notices,
             *embodied.notices,
             *_intensity_notices(scored),
-            *overlay_notices((row.name, row.figure) for row in figures),
+            *overlay_notices(
+                ((row.name, row.figure) for row in figures), scored.context.catalog.overlay
+            ),
             *lost,
         )
     )
@@ -341,13 +343,16 @@ def _times_reserved(job: MergedJob) -> Iterator[Input]:
         yield Input("TiR", f"TiR, time reserved{f' on {of}' if of else ''}", figure, of)
 
 
-def overlay_notices(inputs: Iterable[tuple[str, Quantity]]) -> list[Notice]:
+def overlay_notices(
+    inputs: Iterable[tuple[str, Quantity]], overlay: Overlay | None
+) -> list[Notice]:
     """Return a notice for every input (its name and figure) out of the user's overlay."""
+    cited = overlay.cited if overlay else {}
     return [
-        Notice("overlay-used", f"From the overlay: {what} ({source.removeprefix(OVERLAY)}).")
+        Notice("overlay-used", f"From the overlay: {what} ({cited[source]}).")
         for what, figure in inputs
         for source in figure.sources
-        if source.startswith(OVERLAY)
+        if source in cited
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-ENGINE_VERSION = "10"
+ENGINE_VERSION = "11"
 """Raised whenever the same inputs would give other numbers; listed in CHANGELOG."""
 VERSIONS: tuple[Literal["engine_version", "catalog_version"], ...] = (
     "engine_version",

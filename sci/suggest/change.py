@@ -12,6 +12,7 @@ from gramwatt.sci.figures.quantity import Kind, Quantity
 from gramwatt.sci.figures.units import G_PER_KG, W_PER_KW
 from gramwatt.sci.suggest.documents import (
     ADVISED,
+    BASES,
     Action,
     AnswerDoc,
     Basis,
@@ -22,10 +23,10 @@ from gramwatt.sci.suggest.embodied import carbon_ratio, with_hosts
 from gramwatt.sci.suggest.work import Device, Work, saved_g
 
 MOST_ODDS: Mapping[Basis, float] = {
-    "own runs": 0.99,
+    "own-runs": 0.99,
     "measured": 0.99,
-    "estimated from data sheets": 0.95,
-    "rule of thumb": 0.89,
+    "data-sheets": 0.95,
+    "rule-of-thumb": 0.89,
 }
 """Highest probability that is stated, by basis: "sure" only where something was measured or known
 of the devices, and more than 19 in 20 only where the change itself was measured."""
@@ -36,7 +37,7 @@ Condition = Literal["rest", "host", "requests"]
 CONDITIONAL: Mapping[Condition, float] = {"rest": 0.65, "host": 0.89, "requests": 0.89}
 """Highest probability where it rests on what is not known: that others use the rest of a board,
 what the host draws, that requests come together."""
-KINDS: Mapping[Basis, Kind] = {"own runs": "measured", "measured": "derived"}
+KINDS: Mapping[Basis, Kind] = {"own-runs": "measured", "measured": "derived"}
 EFFORTS: Mapping[Action, EffortDoc] = {
     "power-cap": EffortDoc("low", "one command of an administrator, which can be taken back"),
     "mixed-precision": EffortDoc("low", "a setting of the framework; compare the loss"),
@@ -70,7 +71,7 @@ class Change(Struct, frozen=True, kw_only=True):
     energy: Log | None = None
     carbon: Log | None = None
     odds: float | None = None
-    basis: Basis = "rule of thumb"
+    basis: Basis = "rule-of-thumb"
     effort: EffortDoc | None = None
     break_even_h: Quantity | None = None
     buy: str | None = None
@@ -98,7 +99,9 @@ class Change(Struct, frozen=True, kw_only=True):
         """Return it as a row, with figures of the whole run where those of now are known."""
         odds = self.probability
         time, energy, carbon = (
-            log.quantity(KINDS.get(self.basis, "estimated"), *(self.sources or (self.basis,)))
+            log.quantity(
+                KINDS.get(self.basis, "estimated"), *(self.sources or (BASES[self.basis],))
+            )
             if log is not None
             else None
             for log in (self.time, self.energy, self.carbon)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct, field
@@ -45,7 +46,14 @@ ADVISED = 0.7
 """A change is advised from this probability on: with it, following advice on work that was not
 seen before is worse than staying in at most one case of twenty
 (docs/reference/suggestions-accuracy.md)."""
-Basis = Literal["own runs", "measured", "estimated from data sheets", "rule of thumb"]
+Basis = Literal["own-runs", "measured", "data-sheets", "rule-of-thumb"]
+BASES: Mapping[Basis, str] = {
+    "own-runs": "own runs",
+    "measured": "measured",
+    "data-sheets": "estimated from data sheets",
+    "rule-of-thumb": "rule of thumb",
+}
+"""What a row rests on, for people."""
 EffortLevel = Literal["low", "medium", "high"]
 
 
@@ -89,7 +97,7 @@ class AnswerDoc(Struct, kw_only=True):
     effort: EffortDoc | None = None
     break_even_h: Quantity | None = None
     buy: str | None = None
-    basis: Basis = "estimated from data sheets"
+    basis: Basis = "data-sheets"
     reasons: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
 

@@ -167,7 +167,7 @@ def _own(pairs: Sequence[tuple[OwnRow, OwnRow]], text: str, least: float) -> Wit
     times = [math.log(run.units_per_s / other.units_per_s) for run, other in pairs]
     powers = [math.log(other.power_w / run.power_w) for run, other in pairs]
     energies = [time + power for time, power in zip(times, powers, strict=True)]
-    return Witness(_mean(times, least), _mean(energies, least), "own runs", text, (text,))
+    return Witness(_mean(times, least), _mean(energies, least), "own-runs", text, (text,))
 
 
 def _mean(logs: Sequence[float], least: float) -> Log:

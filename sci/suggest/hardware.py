@@ -402,15 +402,15 @@ def _row(work: Work, device: Device, count: float, *, in_turn: bool = False) -> 
         return None
     ratio = count / work.count
     time, board, reasons = compared.time, compared.energy, list(compared.reasons)
-    waits = work.pace.waits and compared.basis != "own runs"
+    waits = work.pace.waits and compared.basis != "own-runs"
     if waits:
         full = _compared(work, device, _speed_class(work)) or compared
         time, board = _same_rate(work, device, full, ratio)
         reasons = [_pace_reason(work, time)]
-    elif _is_low(work) and compared.basis == "estimated from data sheets":
+    elif _is_low(work) and compared.basis == "data-sheets":
         time, board = _at_low_power(work, device, compared)
         reasons.append("it draws little power now: how far time follows the device is in doubt")
-    elif _fill_is_unknown(work) and compared.basis == "estimated from data sheets":
+    elif _fill_is_unknown(work) and compared.basis == "data-sheets":
         time, board = _half_filled(work, device, compared, ratio)
         reasons.append("how full it is kept is not known: give batch_size, mean_power_w or pace")
     elif in_turn:
@@ -476,7 +476,7 @@ def _priced(
         time=time,
         energy=energy,
         carbon=carbon,
-        basis="rule of thumb" if device.piece else compared.basis,
+        basis="rule-of-thumb" if device.piece else compared.basis,
         effort=_effort(work, device),
         break_even_h=hours,
         buy=buy,
@@ -533,7 +533,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     return Compared(
         combine(*times),
         combine(*energies) if energies and metered else None,
-        witnesses[0].basis if witnesses else "estimated from data sheets",
+        witnesses[0].basis if witnesses else "data-sheets",
         tuple(witness.reason for witness in witnesses) or (by_sheet,),
         tuple(source for witness in witnesses for source in witness.sources),
     )

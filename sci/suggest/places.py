@@ -79,7 +79,7 @@ def _moved(work: Work, region: Region, grid: Quantity, offered: bool) -> Change:
         time=same,
         energy=same,
         carbon=carbon_ratio(work, same, ratio),
-        basis="measured" if offered else "rule of thumb",
+        basis="measured" if offered else "rule-of-thumb",
         reasons=[
             f"{grid.value:.0f} instead of {work.intensity.value:.0f} gCO2e/kWh, annual means",
             f"{what} is offered there, by the provider's list that the catalog has"

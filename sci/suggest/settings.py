@@ -110,7 +110,7 @@ def leave_device(work: Work) -> Change | None:
         time=UNCHANGED,
         energy=energy,
         reasons=[why],
-        basis="rule of thumb",
+        basis="rule-of-thumb",
     )
     return replace(row, odds=0.95)
 
@@ -392,7 +392,7 @@ def share(work: Work) -> Change | None:
         time=UNCHANGED,
         energy=energy,
         reasons=reasons,
-        basis="rule of thumb",
+        basis="rule-of-thumb",
     )
     return replace(row, carbon=carbon_ratio(work, UNCHANGED, energy, devices=0.5))
 
@@ -433,7 +433,7 @@ def release_idle(work: Work) -> Change | None:
         time=UNCHANGED,
         energy=energy,
         reasons=reasons,
-        basis="rule of thumb",
+        basis="rule-of-thumb",
     )
     held = Log(math.log(busy), 0.0) if busy else Log(-7.0, 0.0)
     carbon = carbon_ratio(work, held, energy)
@@ -461,7 +461,7 @@ def input_pipeline(work: Work) -> Change | None:
         time=Log(math.log(1 - freed), RELEASE_ERROR),
         energy=Log(energy.value, RELEASE_ERROR),
         reasons=reasons,
-        basis="rule of thumb",
+        basis="rule-of-thumb",
     )
 
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.catalog.files import SourceRow
+from gramwatt.sci.catalog.overlay import OWN_LICENCE
 from gramwatt.sci.figures.csv_data import rows as csv_rows
 from gramwatt.sci.figures.days import month_span
-from gramwatt.sci.figures.document import JobDoc, Quality
-from gramwatt.sci.figures.errors import LookupFailed
-from gramwatt.sci.grid.zones import ZoneIntensity
+from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.sci.month.month import months_of
 from gramwatt.sci.month.trail import FactorFileDoc, FactorRow
 from gramwatt.sci.suggest.jobs import JOBS_EXAMINED, examined, for_month, grouped
 from gramwatt.service.container import Service
-from gramwatt.service.intensity.lookup import source_text
+from gramwatt.service.intensity.lookup import input_id
 from gramwatt.service.intensity.points import IMPORTED, SeriesName
 from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import LARGEST, month_scope, selecting
@@ -89,55 +88,42 @@ def _with_publishers(
 
 def _with_publisher(service: Service, session: Session, month: str, row: FactorRow) -> FactorRow:
     if row.quality in ANNUAL:
-        return _of_catalog(service, row)
+        return replace(row, **_of_annual(service, row.series))
     statement = sa.select(IntensitySeries).where(
         IntensitySeries.zone == row.zone,
         IntensitySeries.signal == SCORED[0],
         IntensitySeries.basis == SCORED[1],
     )
-    for series in session.scalars(statement.order_by(IntensitySeries.id)):
-        names = {name: getattr(series, name) for name in SeriesName._fields}
-        known = SeriesName(**names)
-        if row.source not in {source_text(q, known) for q in get_args(Quality)}:
-            continue
-        files = _files(session, month, known) if known.provider == IMPORTED else []
-        publishers = dict.fromkeys(f.publisher or "not stated" for f in files)
-        about: dict[str, Any] = {
-            "publisher": ", ".join(publishers) if files else known.provider,
-            "edition": ", ".join(f.imported_at[:10] for f in files) or None,
-            "licence": ", ".join(dict.fromkeys(f.licence for f in files if f.licence))
-            or known.licence
-            or None,
-            "link": next((f.link for f in files if f.link), None),
-            "files": files,
-        }
-        return replace(row, **about)
-    return row
-
-
-def _of_catalog(service: Service, row: FactorRow) -> FactorRow:
-    """Return a row of an annual value; its publisher is known while the catalog has that value."""
-    try:
-        world = row.quality == "world"
-        zone = service.catalog.world() if world else service.catalog.zone(row.zone)
-    except LookupFailed:
+    stored = session.scalars(statement.order_by(IntensitySeries.id))
+    names = [SeriesName(*(getattr(s, name) for name in SeriesName._fields)) for s in stored]
+    names = [name for name in names if input_id("measured", name) == row.series]
+    if not names:
         return row
-    if zone.intensity.source != row.source:
-        return row
-    return replace(row, **_published(zone))
-
-
-def _published(zone: ZoneIntensity) -> dict[str, str | None]:
-    of_key = {row.name: row for row in csv_rows(SourceRow)}
-    row = of_key.get(zone.source)
-    if row is None:  # of the overlay
-        return {"publisher": zone.source, "edition": f"{zone.year}", "licence": zone.licence}
-    return {
-        "publisher": PUBLISHERS.get(zone.source, row.title),
-        "edition": f"{zone.year}; {row.title}",
-        "licence": zone.licence,
-        "link": row.url,
+    provider = names[0].provider
+    files = _files(session, month, names[0]) if provider == IMPORTED else []
+    licences = [f.licence for f in files if f.licence] or [n.licence for n in names if n.licence]
+    about: dict[str, Any] = {
+        "publisher": ", ".join(dict.fromkeys(f.publisher or "not stated" for f in files))
+        or provider,
+        "edition": ", ".join(f.imported_at[:10] for f in files) or None,
+        "licence": ", ".join(dict.fromkeys(licences)) or None,
+        "link": next((f.link for f in files if f.link), None),
+        "files": files,
     }
+    return replace(row, **about)
+
+
+def _of_annual(service: Service, series: str) -> dict[str, Any]:
+    """Return the publisher of annual values by key of sources.csv, or by entry of the overlay."""
+    for row in csv_rows(SourceRow):
+        if row.name == series:
+            publisher = PUBLISHERS.get(series, row.title)
+            about = {"publisher": publisher, "edition": row.title}
+            return {**about, "licence": row.licence, "link": row.url}
+    overlay = service.catalog.overlay
+    if overlay and series in overlay.cited:
+        return {"publisher": series, "licence": OWN_LICENCE}
+    return {}
 
 
 def _files(session: Session, month: str, series: SeriesName) -> list[FactorFileDoc]:

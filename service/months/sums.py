@@ -264,13 +264,13 @@ class _Sums:
         """Return E x PUE x factor = O by zone, PUE and source; most carbon first."""
         energy, grams = self._whole.figure("energy_kwh"), self._whole.figure("operational_g")
         groups: dict[tuple[Any, ...], list[float]] = {}
-        for _, zone, quality_, _, source, *rest in self._factors:
-            key, sums = (zone, quality_, source, *rest[:5]), rest[5:]
+        for _, zone, quality_, series, source, *rest in self._factors:
+            key, sums = (zone, quality_, series, source, *rest[:5]), rest[5:]
             before = groups.get(key, [0.0] * len(sums))
             groups[key] = [a + b for a, b in zip(before, sums, strict=True)]
         rows = []
         for key, (jobs, kwh, *ends_g) in groups.items():
-            zone, quality_, source, pue_kind, pue_source, value, low, high = key
+            zone, quality_, series, source, pue_kind, pue_source, value, low, high = key
             assert energy is not None  # a job with a factor has both terms
             assert grams is not None
             pue = Quantity(value, low, high, "1", pue_kind, pue_source)
@@ -286,6 +286,7 @@ class _Sums:
                     factor_g_per_kwh=factor.bare(),
                     operational_g=_part(grams, ends_g[0]).bare(),
                     quality=quality_,
+                    series=series,
                     source=source,
                     publisher=None,
                     edition=None,

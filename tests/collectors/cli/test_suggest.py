@@ -84,7 +84,8 @@ def test_all_shows_every_row_and_why_the_reasons_of_one(ask):
     assert every.count(" % (") >= sum(row["odds"] is not None for row in rows) > 5
     why = ask("--input", "-", "--why", "h100-nvl", stdin=stdin).stdout.splitlines()
     row = next(row for row in rows if row["id"] == "nvidia-h100-nvl-94")
-    assert why[0] == row["label"]
+    assert (why[0], row["basis"]) == (row["label"], "data-sheets")
+    assert any(line.endswith("; estimated from data sheets") for line in why)
     assert any(row["reasons"][0][:40] in line for line in why)
     assert any(line.startswith("  Source: ") for line in why)
     unknown = ask("--input", "-", "--why", "abacus", stdin=stdin)

@@ -16,8 +16,10 @@ from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.merge import merge
+from gramwatt.sci.score.assess import overlay_notices
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.journals import Writer
 
@@ -154,6 +156,18 @@ def test_a_source_whose_text_begins_another_is_not_named_for_it() -> None:
         "From the overlay: carbon intensity of the grid (a study of the campus, 2nd)."
     ]
     assert len({text.partition(" (")[0] for text in texts}) == len(texts)
+
+
+def test_a_figure_is_of_the_overlay_by_its_entry_and_not_by_the_words_of_its_source() -> None:
+    own = Quantity.exact(1, "1", "declared", "overlay: site meter, mean of 2025")
+    other = Quantity.exact(1, "1", "declared", "overlay: of somebody else")
+    overlay = load_catalog().with_overlay(EXAMPLE).overlay
+    for of, texts in (
+        (overlay, ["From the overlay: PUE (site meter, mean of 2025)."]),
+        (None, []),
+    ):
+        notices = overlay_notices([("PUE", own), ("another PUE", other)], of)
+        assert [notice.message for notice in notices] == texts
 
 
 def test_without_an_overlay_nothing_speaks_of_one() -> None:

@@ -218,10 +218,10 @@ def test_own_runs_lead_what_data_sheets_say():
         {"hardware": V100, "kind": "training", "zone": "DE", "candidates": [A100]}
     )
     mine = swap(suggest(request, CATALOG, rows, "vision/resnet"))
-    assert (mine.basis, mine.verdict) == ("own runs", "sure")
+    assert (mine.basis, mine.verdict) == ("own-runs", "sure")
     assert mine.time_ratio.value == pytest.approx(0.25, rel=0.1)
     public = swap(suggest(request, CATALOG, rows, "other/work"))
-    assert public.basis == "estimated from data sheets"
+    assert public.basis == "data-sheets"
     assert (
         mine.time_ratio.high / mine.time_ratio.low < public.time_ratio.high / public.time_ratio.low
     )
@@ -239,7 +239,7 @@ def test_a_request_recognises_own_work_by_part_class_unit_and_rate():
     def mine(hours=1.0, images=2 * 3600 * 105.0, unit="image", more=(), **change):
         request = parse_suggest_request({**base, "hours": hours, "units": {unit: images}, **change})
         answer = suggest(request, CATALOG, [*rows, *more])
-        return any(row.basis == "own runs" for row in answer.answers)
+        return any(row.basis == "own-runs" for row in answer.answers)
 
     assert mine()
     assert not mine(images=2 * 3600 * 150.0)  # half as fast again: other work

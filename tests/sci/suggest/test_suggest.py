@@ -61,7 +61,7 @@ def test_a_probability_has_a_word(odds: float, word: str) -> None:
 
 @pytest.mark.parametrize(
     ("basis", "most"),
-    [("estimated from data sheets", 0.95), ("measured", 0.99), ("rule of thumb", 0.89)],
+    [("data-sheets", 0.95), ("measured", 0.99), ("rule-of-thumb", 0.89)],
 )
 def test_no_more_is_stated_than_the_basis_allows(basis: Any, most: float) -> None:
     for value, odds in ((-9.0, most), (9.0, 1 - most)):

@@ -1,12 +1,13 @@
 """The factor table of a month: its rows multiply, sum to the month, and name who published them."""
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from gramwatt.service.app import create_app
-from gramwatt.service.container import Caller
+from gramwatt.service.container import Caller, Service
 from gramwatt.service.intensity.csv_import import Origin, import_csv
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
@@ -58,7 +59,8 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(light, tmp_path):
     french = table["FR", 1.25, "annual"]
     assert (french["jobs"], french["energy_kwh"]["value"]) == (2, pytest.approx(2 * KWH))
     assert (french["publisher"], french["licence"]) == ("Electricity Maps", "ODbL-1.0")
-    assert french["edition"].startswith("20")
+    assert french["series"] == "em-yearly"
+    assert french["edition"].startswith("Electricity Maps yearly averages")
     assert french["link"] == "https://portal.electricitymaps.com/datasets"
     assert table["FR", 1.5, "annual"]["jobs"] == 1
     imported = table["DE", 1.0, "hourly"]
@@ -91,6 +93,16 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(light, tmp_path):
             )
         )
         assert kwh * pue * factor == pytest.approx(kg)
+
+
+def test_a_value_of_the_overlay_names_its_source(light, tmp_path):
+    overlay = tmp_path / "overlay.toml"
+    overlay.write_text('[zones.LAB]\nsource = "our meters"\ng_per_kwh = 100\nyear = 2025\n')
+    own = Service(replace(light.config, overlay=overlay), light.store)
+    job(own, 1, zone="LAB")
+    (row,) = months(own)["factors"]
+    about = [row[name] for name in ("series", "publisher", "licence")]
+    assert about == ["overlay: our meters", "overlay: our meters", "of the user's own"]
 
 
 def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(light):
