@@ -157,9 +157,7 @@ def test_torchrun_twice_with_one_run_id_is_two_jobs_of_two_ranks(
         words = ("agent.py", "step.py", "run", f"run {number}", "sample", number, "2")
         out, terminal = python(agent, tmp_path, *words)
         (job_id,) = {json.loads(line)[0] for line in out.splitlines()}
-        joined, ended = terminal
-        assert joined == f"gramwatt: joins job {job_id}, which runs already [joined]"
-        assert len(joined) <= 80
+        (ended,) = terminal
         assert re.search(rf"(More:|see) `gramwatt job (last|{job_id})`$", ended)
     found = listed(environ, "--tag", "torchrun=100")
     assert {name: count(document)[1] for name, document in found.items()} == {
@@ -175,7 +173,7 @@ def test_ranks_that_lightning_starts_from_the_first_are_one_job(
     (tmp_path / "fit.py").write_text(LIGHTNING)
     for _ in range(2):
         _, terminal = python(environ, tmp_path, "fit.py")
-        assert [" joins job " in line for line in terminal] == [True, False]
+        assert len(terminal) == 1
     found = json.loads(python(environ, tmp_path, "-m", "gramwatt", "jobs", "--json")[0])["jobs"]
     assert len({head["job_id"] for head in found}) == 2
     for head in found:
@@ -192,7 +190,7 @@ def test_a_command_of_each_task_of_a_slurm_step_is_one_job_and_a_requeue_another
     words = ("srun.py", "-m", "gramwatt", "run", "--zone", "FR", "--", "sleep", "2")
     for restart in ("0", "1"):
         _, terminal = python(step | {"SLURM_RESTART_COUNT": restart}, tmp_path, *words)
-        assert [" joins job slurm-4242.0-" in line for line in terminal] == [True, False]
+        assert len([line for line in terminal if " More: " in line]) == len(terminal) == 2
     heads = python(environ, tmp_path, "-m", "gramwatt", "jobs", "--json", "--tag", "slurm:4242")
     assert len(json.loads(heads[0])["jobs"]) == 2
 

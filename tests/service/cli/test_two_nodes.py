@@ -23,9 +23,13 @@ from tests.service.processes import eventually
 NODE = """
 import os
 from gramwatt.collectors.settings import identity
+from gramwatt.collectors.track import counts
 identity.node_id = lambda allow_host_names=False: os.environ["TEST_NODE"]
+counts.FOLDERS = (os.environ["TEST_MEMORY"],)
 """
-"""Gives each process the node that its environment names, as if it ran on another machine."""
+"""Gives each process the node that its environment names, and that node's memory of running jobs,
+as if it ran on another machine.
+"""
 
 
 @pytest.fixture
@@ -45,9 +49,11 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def command(environ: dict[str, str], node: str, *words: str) -> subprocess.Popen[str]:
+    memory = Path(environ["GRAMWATT_HOME"]).with_name(node)
+    memory.mkdir(exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "-m", "gramwatt", *words],
-        env={**environ, "TEST_NODE": node},
+        env={**environ, "TEST_NODE": node, "TEST_MEMORY": str(memory)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -83,7 +83,7 @@ def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
     totals, sent = kept(after)
     assert (len(totals), sent) == (2, [1, 2])
     assert totals == [
-        month_report(after, MAY, revision=n)["totals"]["total_g"]["value"] for n in (1, 2)
+        month_report(after, MAY, revision=n).totals.total_g.value for n in (1, 2)
     ]
     assert totals[1] < totals[0]
 

@@ -81,7 +81,7 @@ def test_a_backup_while_a_server_takes_records_is_whole(tmp_path):
         eventually(lambda: len(sent) >= 5, 60)
         file = tmp_path / "backup.db"
         home = {**os.environ, "GRAMWATT_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "gramwatt", "db"]
+        command = [sys.executable, "-m", "gramwatt", "admin", "db"]
         subprocess.run([*command, "backup", str(file)], env=home, check=True, timeout=60)
         stopped.set()
         writer.join()
