@@ -82,9 +82,7 @@ def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
     assert state(after)[:2] == (True, 2)
     totals, sent = kept(after)
     assert (len(totals), sent) == (2, [1, 2])
-    assert totals == [
-        month_report(after, MAY, revision=n).totals.total_g.value for n in (1, 2)
-    ]
+    assert totals == [month_report(after, MAY, revision=n).totals.total_g.value for n in (1, 2)]
     assert totals[1] < totals[0]
 
 
