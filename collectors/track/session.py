@@ -298,6 +298,7 @@ class Client:
             self._totals.close()
         if _others_run(folder):
             return True
+        self._start_at = now  # where the meter died just now: nobody will start one later
         self._wait(lambda: self.closed, now + CLOSE_TIMEOUT_S)
         if self._comes_up and not self.ready:  # a driver is waited for
             self._wait(lambda: self.closed, now - lasted_ns / 1e9 + READY_TIMEOUT_S)
