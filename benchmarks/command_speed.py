@@ -75,7 +75,7 @@ def main() -> int:
         processor_s((*GRAMWATT, "month"), environ)
         commands = [(*GRAMWATT, *command) for command in RATIOS]
         spent = least_s([IMPORT, *commands], rounds, environ)
-        # Last: a month that has another job is summed anew.
+        # Measured last, since its job makes `month` sum again.
         spent |= least_s([(*GRAMWATT, *RUN)], rounds, environ)
     base_s, run_s = spent[IMPORT], spent[*GRAMWATT, *RUN]
     print(f"{'import sqlalchemy.orm':<22} {base_s:5.2f} s, load {os.getloadavg()[0]:.1f}")

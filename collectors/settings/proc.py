@@ -62,10 +62,7 @@ def process_exists(pid: int) -> bool:
 
 def boot_id() -> str:
     """Return the kernel's id of this boot; empty without one, so that nothing is resumed."""
-    try:
-        return page_of("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
-    except (OSError, ValueError):
-        return ""
+    return system_text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def pid_namespace() -> str:

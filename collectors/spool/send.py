@@ -326,9 +326,6 @@ def _write_marks(folder: Path, server: str, marks: dict[str, int]) -> None:
         files.replace_text(folder / MARKS, json.dumps(by_server))
 
 
-LARGER = "a proxy there has to take larger bodies (nginx: client_max_body_size)"
-
-
 def _answers(session: Session, url: str, bodies: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the answers to bodies; what is too large for a server, or a proxy, goes in halves."""
     for body in bodies:
@@ -336,14 +333,19 @@ def _answers(session: Session, url: str, bodies: Iterable[bytes]) -> Iterator[di
             yield _post(session, url, body)
         except TooLarge:
             lines = body.splitlines(keepends=True)
-            refusal = f"{plain_address(url)} answers 413 to {{}} of {len(body)} B; {LARGER}"
             if len(lines) == 1:
-                raise NotTaken(REFUSED, refusal.format("a line")) from None
+                raise NotTaken(REFUSED, _too_large(url, "a line", body)) from None
             half = len(lines) // 2
             try:
                 yield from _answers(session, url, map(b"".join, (lines[:half], lines[half:])))
             except NotThere:  # the server takes no half without the line that says what the job is
-                raise NotThere(REFUSED, refusal.format("a body")) from None
+                raise NotThere(REFUSED, _too_large(url, "a body", body)) from None
+
+
+def _too_large(url: str, what: str, body: bytes) -> str:
+    """Return what a refusal for its size says, and what to do about it."""
+    remedy = "a proxy there has to take larger bodies (nginx: client_max_body_size)"
+    return f"{plain_address(url)} answers 413 to {what} of {len(body)} B; {remedy}"
 
 
 def _post(session: Session, url: str, body: bytes) -> dict[str, Any]:

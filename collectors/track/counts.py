@@ -47,8 +47,8 @@ STARTING_S = 10.0
 KEPT_S = 60.0
 """How long the folder of a closed job stays for whoever waits for its end [s]."""
 UNMETERED_S = 3600.0
-"""How long the folder of a dead job stays that no meter ever measured [s]: whoever starts a job
-looks into each."""
+"""How long the folder of a dead job stays if no meter ever measured it [s]. Whoever starts a job
+looks into each folder."""
 ENDED = 1.0
 NUMBER_B = 8
 FIRST_B = 4096
@@ -388,8 +388,9 @@ def first_line(path: str) -> dict[str, Any]:
 
 
 def remove_left_over() -> None:
-    """Delete this user's folders that nobody needs: of jobs that have been closed for a while, and
-    of dead ones that no meter ever measured, so that they have no journal.
+    """Delete this user's folders that nobody needs.
+
+    They are of jobs that have been closed for a while, and of dead jobs that no meter measured.
     """
     root = _root(make=False)
     for name in _listed(root) if root else ():
@@ -437,7 +438,7 @@ def _listed(path: str) -> list[str]:
 
 
 def _age_s(path: str) -> float:
-    """Return how long ago a file was written, or a folder got one [s]; without it, since 1970."""
+    """Return how long ago a path was changed [s]. For a missing one it is the time since 1970."""
     try:
         return time.time() - os.stat(path).st_mtime
     except OSError:

@@ -238,7 +238,7 @@ class Names:
         return tuple(dict.fromkeys(same))
 
     def _short_for(self, name: str) -> tuple[str, ...]:
-        """Return the ids of names that have these words and those of a line: RTX A6000 of A6000.
+        """Return the ids of names that are these words and a product line's: "A6000" is RTX A6000.
 
         None of a number that several lines have ("4000").
         """

@@ -128,7 +128,7 @@ def readings(name: str) -> Iterator[tuple[str, float | None]]:
 
 
 def bare_machine(name: str) -> str:
-    """Return the name of a machine without labels, quotes, and what is said behind it."""
+    """Return the name of a machine without labels, quotes and remarks behind it."""
     text = re.sub(r"\s+#.*$", "", name).strip().replace("`", "").strip("{} ")
     before = _MACHINE_BEFORE.match(text)
     text = (text[before.end() :] if before else text).strip("\"' ")

@@ -77,6 +77,11 @@ class Beside(Struct, frozen=True):
     advice: MonthAdvice | None = None
     suggested: Sequence[AdviceRow] = ()
 
+    @property
+    def has_jobs(self) -> bool:
+        """Tell whether the month has jobs that its sums do not: running, unscored or left out."""
+        return bool(self.running.jobs or self.unscored.jobs or self.excluded)
+
 
 def months_before(month: str, number: int = TREND_MONTHS - 1) -> list[str]:
     """Return the months before `month`, as many as a trend shows, the latest first."""

@@ -69,14 +69,15 @@ def suggest(
         changes += slices(work)
     changes.sort(key=order)
     answers = [change.to_doc(work) for change in changes]
+    by_hosts = {change.id for change in changes if change.condition == "host"}
     return SuggestDoc(
-        summary=_summary(work, answers, ranked.left_out, _by_hosts(changes)),
+        summary=_summary(work, answers, ranked.left_out, by_hosts),
         compared_with=_compared_with(work, measured),
         ownership=request.ownership or "rented",
         refused=refused,
         answers=answers,
         left_out=_shown(work, ranked.left_out),
-        surer=_surer(work, answers, _by_hosts(changes)) if ranked.rows else [],
+        surer=_surer(work, answers, by_hosts) if ranked.rows else [],
         reasons=_reasons(work, changes, ranked.worse),
         estimate=score,
         notices=[*remarks, *notices(work)],
@@ -117,13 +118,11 @@ def _shown(work: Work, rows: Sequence[LeftOutDoc]) -> list[LeftOutDoc]:
     return [row for row in rows if row.word == "does not fit"]
 
 
-def _by_hosts(changes: Sequence[Change]) -> set[str]:
-    """Return the rows that save by the estimated power of hosts alone."""
-    return {change.id for change in changes if change.condition == "host"}
-
-
 def _surer(work: Work, answers: Sequence[AnswerDoc], by_hosts: AbstractSet[str]) -> list[str]:
-    """Return the fields of a request that would make the answer surer, the most useful first."""
+    """Return the fields of a request that would make the answer surer, the most useful first.
+
+    The rows `by_hosts` save by the estimated power of hosts alone.
+    """
     request, served = work.request, not work.request.trains
     present, lead = work.device is not None, _lead(answers)
     missing = (
@@ -162,7 +161,7 @@ def _summary(
     work: Work,
     answers: Sequence[AnswerDoc],
     out: Sequence[LeftOutDoc],
-    by_hosts: AbstractSet[str] = frozenset(),
+    by_hosts: AbstractSet[str],
 ) -> str:
     """Return the answer in one sentence, with its odds where it is not sure."""
     if work.misfit:

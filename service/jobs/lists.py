@@ -160,7 +160,7 @@ def is_descending(query: JobList) -> bool:
 
 
 def filter_conditions(query: JobList) -> Iterator[sa.ColumnElement[bool]]:
-    """Return what the filters ask of a row of jobs, but for `q` (`lists.search`) and labels."""
+    """Return what the filters ask of a row of jobs, but for `q` (`found_by`) and labels."""
     for name in ("project", "kind", "state", "name", "model_id"):
         value = getattr(query, name)
         if value is not None:

@@ -74,7 +74,7 @@ class Methods:
         return sorted({text for method in methods for text in self._texts[method, what]})
 
     def label(self, methods: tuple[int, ...], what: str) -> list[str]:
-        """Return the same; many groups have the same methods, so it is kept."""
+        """Return the texts of `texts`. They are kept, since many groups have the same methods."""
         if (methods, what) not in self._labels:
             self._labels[methods, what] = self.texts(methods, what)
         return self._labels[methods, what]
@@ -95,9 +95,9 @@ class Group:
     """A row of a table: sums over its cells, and what moves them.
 
     `methods` has, by term, the methods of the scores with a figure for that term. `squares` has
-    three numbers for each term of `EFFECT_TERMS`: the shift of its logarithm by changes that are
-    certain, the squares of changes below, and those of changes above. `effects` has the changes by
-    input, in groups that keep inputs.
+    three numbers for each term of `EFFECT_TERMS`: the shift of its logarithm by certain changes,
+    the sum of squares of changes below it, and the sum of squares of changes above it. In groups
+    that keep inputs, `effects` has the changes by input.
     """
 
     def __init__(self, month: str, methods: Methods) -> None:

@@ -74,7 +74,7 @@ def take_memory(session: Session) -> None:
 
 
 def sums_of(session: Session, scope: MonthScope) -> tuple[int, str]:
-    """Return the same, summed in this process."""
+    """Return what `scope_sums` does, summed in this process."""
     from gramwatt.service.months.sums import sum_scope  # numpy is loaded where sums are made
 
     month, project = scope.month, scope.project

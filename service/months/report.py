@@ -98,7 +98,7 @@ def month_alone(service: Service, month: str, project: str | None, *, advised: b
     own = month_sums(service, (month,), project, MonthSums, as_kept=bool(beside.rescoring))
     sums = own.get(month)
     if sums is None or not (sums.totals.jobs or sums.excluded):
-        if not (newest or beside.running.jobs or beside.unscored.jobs or beside.excluded):
+        if not (newest or beside.has_jobs):
             raise NoDataError(f"no job in {month}")
         sums = sums or _no_sums(month, project)
     if advised:
@@ -172,7 +172,7 @@ def read_now(
         beside = _beside(service, session, month, project, (month, *others))
         own = sums.get(month)
         if own is None or not (own.totals.jobs or own.excluded):
-            known = known or bool(beside.running.jobs or beside.unscored.jobs or beside.excluded)
+            known = known or beside.has_jobs
             if not (nil or known):
                 of = f"of project {project!r} " if project else ""
                 raise NoDataError(f"no job {of}in {month}")

@@ -117,11 +117,10 @@ def job_rows(session: Session, month: str, project: str | None) -> list[JobRow]:
 
 def kept_jobs(session: Session, report: MonthlyReport) -> list[JobRow]:
     """Return the jobs in the sums of a kept report, in order of their ids."""
-    names = [name for name in JobRow.__struct_fields__ if hasattr(MonthlyReportJob, name)]
-    columns = (getattr(MonthlyReportJob, name) for name in names)
+    columns = [column for column in MonthlyReportJob.__table__.c if column.name != "report"]
     statement = sa.select(*columns).where(MonthlyReportJob.report == report.id)
     ordered = statement.order_by(MonthlyReportJob.job_id, MonthlyReportJob.project)
-    return [JobRow(*row) for row in session.execute(ordered)]
+    return [JobRow(**row) for row in session.execute(ordered).mappings()]
 
 
 def job_table(

@@ -127,9 +127,9 @@ def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path):
 def test_a_counter_that_stays_still_after_its_machine_slept_is_frozen(tmp_path):
     rig = Rig(tmp_path, gpu(faults=[{"type": "frozen", "at_s": 30, "until_s": 9 * 3600}]))
     suspended(rig)
-    found = rig.gpu_intervals()
-    assert energy_j(found, "integrated") == pytest.approx(30 * 250, rel=0.05)
-    assert energy_j(found) == pytest.approx(60 * 250, rel=0.02)
+    intervals = rig.gpu_intervals()
+    assert energy_j(intervals, "integrated") == pytest.approx(30 * 250, rel=0.05)
+    assert energy_j(intervals) == pytest.approx(60 * 250, rel=0.02)
     assert any("stood still" in text for text in notices(rig))
 
 

@@ -339,21 +339,24 @@ def test_a_slice_leads_only_where_others_are_known_to_use_the_rest() -> None:
 
 
 def test_what_saves_by_an_estimated_host_is_never_sure() -> None:
-    asked = {"kind": "inference", "framework": "tensorrt", "workload_class": "batch-inference"}
-    asked |= {"hardware": L4, "hours": 300, "mean_power_w": 70, "precision": "fp8", "zone": "DE"}
-    asked |= {"peak_memory_gb": 15, "candidates": [H100]}
-    answer = ask(**asked)
+    request = {"kind": "inference", "framework": "tensorrt", "workload_class": "batch-inference"}
+    request |= {"hardware": L4, "hours": 300, "mean_power_w": 70, "precision": "fp8", "zone": "DE"}
+    request |= {"peak_memory_gb": 15, "candidates": [H100]}
+    answer = ask(**request)
     assert (answer.answers[0].verdict, answer.surer[0]) == ("likely", "host_power_w")
     assert answer.summary.endswith("It saves by its host, whose power is an estimate.")
-    metered = ask(**asked, host_power_w=5)
+    metered = ask(**request, host_power_w=5)
     assert "host" not in metered.summary
     assert metered.answers[0].odds < 0.7
 
 
 def test_one_request_at_a_time_is_not_sure_to_become_many() -> None:
-    asked = {"kind": "inference", "hardware": "nvidia-t4", "model_parameters": 7e9, "zone": "DE"}
-    asked |= {"precision": "int8", "workload_class": "decode", "hours": 300}
-    assert [action("batching", **asked, batch_size=n).verdict for n in (1, 4)] == ["likely", "sure"]
+    request = {"kind": "inference", "hardware": "nvidia-t4", "model_parameters": 7e9, "zone": "DE"}
+    request |= {"precision": "int8", "workload_class": "decode", "hours": 300}
+    assert [action("batching", **request, batch_size=n).verdict for n in (1, 4)] == [
+        "likely",
+        "sure",
+    ]
 
 
 def test_a_name_of_several_forms_takes_the_commonest_and_says_so() -> None:

@@ -331,7 +331,7 @@ def test_a_score_that_leaves_the_figures_leaves_the_sums(light):
     ingest(light, "job-1", lines(journal("job-1")))
     month_report(light, "2026-05")
     rescore(light, "job-1", "test")
-    assert all(kept.holds for kept in cache.kept_months(light, ["2026-05"], None).values())
+    assert all(row.holds for row in cache.kept_months(light, ["2026-05"], None).values())
 
 
 def test_a_job_that_runs_again_leaves_the_sums(light):

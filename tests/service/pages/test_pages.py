@@ -169,11 +169,11 @@ def test_the_overview_shows_a_project_s_budget_with_what_is_spent(two, client):
 def test_a_budget_is_set_by_an_admin_on_its_page_or_refused(two, client):
     assert 'action="/budgets/set"' in page(client, "/budgets")
     assert 'action="/budgets/set"' not in page(client, "/budgets", headers=as_key(two, "reader"))
-    given = {"project": "A", "limit_kg": "12.5", "month": ""}
-    answer = client.post("/budgets/set", data=given)
+    budget = {"project": "A", "limit_kg": "12.5", "month": ""}
+    answer = client.post("/budgets/set", data=budget)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/budgets")
     assert "12.5 kg" in page(client, "/budgets")
-    answer = client.post("/budgets/set", data={**given, "limit_kg": "-1"})
+    answer = client.post("/budgets/set", data={**budget, "limit_kg": "-1"})
     assert (answer.status_code, "form.limit_kg" in answer.text) == (422, True)
 
 
