@@ -14,7 +14,8 @@ from gramwatt.collectors.track.counts import FIRST_B, JobFolder, Totals
 def folders() -> list[Path]:
     """The folders of all jobs of this user that run, or have left something."""
     roots = [Path(place) / f"gramwatt-{os.geteuid()}" for place in counts.FOLDERS]
-    return [folder for root in roots if root.is_dir() for folder in root.iterdir()]
+    inside = [path for root in roots if root.is_dir() for path in root.iterdir()]
+    return [path for path in inside if path.is_dir()]  # a crashed library leaves a file there
 
 
 def files_of(pid: int) -> list[str]:
