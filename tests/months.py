@@ -115,11 +115,18 @@ def folded(figure: Quantity, job_id: str) -> tuple[Quantity, Effect]:
 
 
 def plain_sum(jobs: Iterable[JobDoc], month: str, term: str) -> Quantity | None:
-    """A term over jobs, added one by one: what the jobs share counts once, their own by squares."""
+    """A term over jobs of a month, added one by one."""
+    parts = [(job, months_of(job).get(month)) for job in jobs if job.excluded is None]
+    figures = ((job, getattr(part.sums, term)) for job, part in parts if part)
+    return plain_total(figures, "own:embodied" if term == "embodied_g" else "own")
+
+
+def plain_total(
+    parts: Iterable[tuple[JobDoc, Quantity | None]], own_id: str = "own"
+) -> Quantity | None:
+    """A sum of jobs' figures: what the jobs share counts once, their own by squares."""
     figures, own = [], [0.0, 0.0]
-    for job in jobs:
-        part = months_of(job).get(month)
-        figure = getattr(part.sums, term) if part and job.excluded is None else None
+    for job, figure in parts:
         if figure is None:
             continue
         shared, changes = folded(figure, job.job_id)
@@ -131,8 +138,7 @@ def plain_sum(jobs: Iterable[JobDoc], month: str, term: str) -> Quantity | None:
     low, high = (math.sqrt(square) for square in own)
     effects = dict(whole.effects)
     if low or high:
-        name = "own:embodied" if term == "embodied_g" else "own"
-        effects[name] = math.log1p(-low / whole.value), math.log1p(high / whole.value)
+        effects[own_id] = math.log1p(-low / whole.value), math.log1p(high / whole.value)
     return whole._moved(effects)
 
 

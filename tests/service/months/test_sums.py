@@ -7,13 +7,17 @@ import sys
 import threading
 from collections import defaultdict
 from contextlib import closing
+from datetime import timedelta
 from subprocess import CalledProcessError
 
 import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
+from gramwatt.sci.figures.notices import Notice
+from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month.change import WorkMonth, change_effects
 from gramwatt.sci.month.documents import MonthSums
 from gramwatt.sci.month.month import months_of
@@ -32,9 +36,18 @@ from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.store.months import METHODS, JobMonth, MonthSum
-from tests.documents import DAILY, scored
-from tests.journals import Writer, journal, lines
+from tests.documents import (
+    DAILY,
+    changed,
+    scored,
+    steady_job,
+    unread_job,
+    varied_job,
+    world_job,
+)
+from tests.journals import T0, FakeGrid, Writer, journal, lines
 from tests.months import TERMS, Tables, alike, by, month_document, plain_totals
+from tests.plain_month import UNFINISHED, PlainMonth, plain
 from tests.random_jobs import random_job
 from tests.service.conftest import create_database
 
@@ -46,6 +59,53 @@ EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
 def jobs():
     draw = random.Random(39)
     return [scored(random_job(draw, n)[1], DAILY if n % 3 else None) for n in range(60)]
+
+
+def edges():
+    """Months at the edge of what sums are made for, by name."""
+    nothing = FakeGrid(0.0, 0.0, first=T0 - timedelta(days=20), step_s=40 * 86_400.0)
+    whole = steady_job("whole", project="lab")
+    synthetic = changed(varied_job("synthetic"), notices=[Notice("meter-synthetic", "not real")])
+    ends = [
+        changed(varied_job(f"{end}-{n}", gpus=n), state=end) for end in UNFINISHED for n in (1, 2)
+    ]
+    return {
+        "no job": [],
+        "left out": [changed(whole, excluded="a test"), changed(whole, job_id="a", excluded="b")],
+        "nothing known": [unread_job(), changed(unread_job(), job_id="other")],
+        "nothing used": [steady_job(watts=0), steady_job("other", watts=0, project="speech")],
+        "carbon of none": [scored(random_job(random.Random(n), n)[1], nothing) for n in range(6)],
+        "of the world": [world_job(), steady_job(zone="FR")],
+        "alike": [changed(whole, job_id=name) for name in "dcba"],
+        "provisional": [changed(whole, provisional=True), steady_job("final")],
+        "in regions": [
+            changed(steady_job(f"job-{n}"), region=region)
+            for n, region in enumerate(("b-1", "a-1", "b-1", None))
+        ],
+        "no end": ends,
+        "synthetic": [synthetic, *ends[:1]],
+        "a grade lacks": [whole, world_job(), varied_job("varied")],
+        "at lives": [
+            whole,
+            changed(
+                varied_job("older"),
+                method={
+                    **to_builtins(varied_job("older").method),
+                    "lifetime_years": to_builtins(Quantity(3, 2, 4, "years", "declared", "x")),
+                },
+            ),
+        ],
+    }
+
+
+def test_every_field_is_that_of_plain_loops_over_the_jobs(jobs):
+    cases = [(month, month, jobs) for month in MONTHS]
+    cases += [(name, "2026-05", of) for name, of in edges().items()]
+    for name, month, of in cases:
+        found, expected = plain(sum_month(Tables(of), month)), PlainMonth(of, month).document()
+        assert expected.keys() == found.keys()
+        for field, values in expected.items():
+            alike(found[field], values, f"{name}: {field}")
 
 
 @pytest.fixture(scope="module")
