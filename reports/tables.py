@@ -49,6 +49,14 @@ class _Outside(NamedTuple):
     total_g: Quantity | None = None
 
 
+class _Figure(NamedTuple):
+    """A field of the month, as a row."""
+
+    title: str
+    cells: tuple[Plain, ...]
+    unit: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A table of numbers: its name, its headings, and its rows, which are made as they are read."""
@@ -75,6 +83,15 @@ MONTH: tuple[Field[MonthDoc], ...] = (
     Field("Embodied", lambda month: month.totals.embodied_g, unit="kg CO2e"),
     Field("Carbon", lambda month: month.totals.total_g, unit="kg CO2e"),
 )
+FIGURES: tuple[Field[_Figure], ...] = (
+    Field("Figure", lambda row: row.title),
+    Field("Value", lambda row: row.cells[0]),
+    Field("Low", lambda row: row.cells[1]),
+    Field("High", lambda row: row.cells[2]),
+    Field("Unit", lambda row: row.unit),
+    Field("Kind", lambda row: row.cells[3]),
+)
+"""The sheet of the month has a row for each field of `MONTH`, so that it is read from the top."""
 JOBS: tuple[Field[JobRow], ...] = (
     Field("Job", lambda row: row.job_id),
     Field("Name", lambda row: row.name),
@@ -118,7 +135,7 @@ SOURCES: tuple[Field[tuple[str, ...]], ...] = (
     Field("Link", lambda row: row[4]),
 )
 SHEETS: Mapping[str, Sequence[Field[Any]]] = {
-    "month": MONTH,
+    "month": FIGURES,
     "projects": PROJECTS,
     "owners": CHARGES,
     "jobs": JOBS,
@@ -137,7 +154,7 @@ def month_tables(document: MonthDoc, jobs: Sequence[JobRow]) -> list[Sheet]:
         (source, *key) for source in document.sources for key in keys_of([source]) or unnamed
     ]
     rows: Mapping[str, Iterable[Any]] = {
-        "month": [document],
+        "month": _figures(document),
         "projects": document.projects,
         "owners": document.chargeback,
         "jobs": jobs,
@@ -147,6 +164,15 @@ def month_tables(document: MonthDoc, jobs: Sequence[JobRow]) -> list[Sheet]:
         "sources": sources,
     }
     return [_sheet(name, rows[name], fields) for name, fields in SHEETS.items()]
+
+
+def _figures(document: MonthDoc) -> list[_Figure]:
+    """Return the fields of the month as rows; of a count or a text there is the value alone."""
+    rows = []
+    for field in MONTH:
+        cells = _cells(field, field.value(document))
+        rows.append(_Figure(field.title, (*cells, None, None, None)[:4], field.unit or None))
+    return rows
 
 
 def _outside(document: MonthDoc) -> list[_Outside]:

@@ -16,3 +16,13 @@ def tables_of(content: bytes) -> dict[str, list[dict[str, str]]]:
             )
             for name in archive.namelist()
         }
+
+
+def month_of_tables(tables: dict[str, list[dict[str, str]]]) -> dict[str, str]:
+    """The value of each figure of the month, and "Energy low" and the like of its other cells."""
+    values: dict[str, str] = {}
+    for row in tables["month"]:
+        values[row["Figure"]] = row["Value"]
+        for name in ("Low", "High", "Unit", "Kind"):
+            values[f"{row['Figure']} {name.lower()}"] = row[name]
+    return values

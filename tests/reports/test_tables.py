@@ -14,7 +14,7 @@ from gramwatt.reports.tables import as_xlsx, as_zip, month_tables
 from gramwatt.sci.month.revised import JobRow
 from tests.documents import full_month, month_of, steady_job, unread_job
 from tests.packages import PACKAGES, ROOT
-from tests.tables import tables_of
+from tests.tables import month_of_tables, tables_of
 
 NAMES = ["month", "projects", "owners", "jobs", "outside", "days", "factors", "sources"]
 NAMED = {"name": "train", "kind": "training", "started_at": "2026-05-03T08:00:00Z"}
@@ -65,14 +65,15 @@ def test_sheets_and_csv_files_hold_the_same_and_are_the_same_each_time(sheets, t
 
 def test_figures_are_in_kwh_and_kg_with_every_digit(tables):
     document = full_month()
-    (row,) = tables["month"]
+    of_month = month_of_tables(tables)
     for title, unit, figure, size in (
         ("Energy", "kWh", document.totals.energy_kwh, 1),
         ("Carbon", "kg CO2e", document.totals.total_g, 1000),
     ):
         for name, end in (("", "value"), (" low", "low"), (" high", "high")):
-            assert float(row[f"{title}{name}, {unit}"]) == getattr(figure, end) / size
-        assert row[f"{title} kind"] == figure.kind
+            assert float(of_month[f"{title}{name}"]) == getattr(figure, end) / size
+        assert (of_month[f"{title} kind"], of_month[f"{title} unit"]) == (figure.kind, unit)
+    assert (of_month["Month"], of_month["Jobs"], of_month["Jobs unit"]) == ("2026-05", "24", "")
     project = next(row for row in tables["projects"] if row["Project"] == "speech")
     assert (float(project["Units (R)"]), project["Unit"]) == (
         pytest.approx(sum(1_281_167 * (1 + n % 5) for n in range(1, 24, 3))),
@@ -94,8 +95,9 @@ def test_the_parts_add_up_to_the_month(tables, name):
 
 
 def test_an_unknown_figure_is_an_empty_cell():
-    (row,) = tables_of(as_zip(month_tables(month_of([unread_job()]), [])))["month"]
-    assert (row["Energy, kWh"], row["Energy kind"], row["Jobs"]) == ("", "", "1")
+    of_month = month_of_tables(tables_of(as_zip(month_tables(month_of([unread_job()]), []))))
+    names = ("Energy", "Energy low", "Energy kind", "Jobs")
+    assert [of_month[name] for name in names] == ["", "", "", "1"]
 
 
 def test_every_source_has_a_row_with_where_it_is_from(tables):

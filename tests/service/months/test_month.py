@@ -13,7 +13,7 @@ from gramwatt.sci.records.records import CountRecord, IntervalRecord, JobRecord
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report, months_with_data
 from tests.journals import Writer, body, lines
-from tests.tables import tables_of
+from tests.tables import month_of_tables, tables_of
 
 NDJSON = "application/x-ndjson"
 EDGE = datetime(2026, 5, 1, tzinfo=UTC)
@@ -301,7 +301,7 @@ def test_what_is_missing_is_on_the_page_and_in_the_tables(client):
     assert "&lt;b&gt;big&lt;/b&gt; run" in page
     assert client.get("/v1/reports/monthly/2026-05.pdf").data.startswith(b"%PDF-")
     tables = tables_of(client.get("/v1/reports/monthly/2026-05.zip").data)
-    (sums,), (outside,) = tables["month"], tables["outside"]
+    sums, (outside,) = month_of_tables(tables), tables["outside"]
     assert (sums["Complete"], sums["Jobs running"], sums["Jobs not scored"]) == ("no", "1", "0")
     assert (outside["Job"], outside["Why"]) == ("on", "running")
     assert float(outside["Energy so far, kWh"]) == pytest.approx(0.2)
