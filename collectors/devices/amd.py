@@ -3,7 +3,7 @@
 Shapes follow AMD SMI's Python interface (ROCm 5.7 to 7): amdsmi_get_energy_count gives
 `energy_accumulator` (before ROCm 6.2 `power`) in units of `counter_resolution` [uJ];
 amdsmi_get_power_info gives whole watts or "N/A". Two facts are taken from other projects' notes:
-of a MI250's two dies only the even one reports, for both (Zeus, device/gpu/amd.py), and a board in
+of a MI250's two dies only the first one reports, for both (Zeus, device/gpu/amd.py), and a board in
 compute partitions shows as several functions of one PCI device, which share a sensor.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -142,7 +143,10 @@ class AmdSmi(DevicePort):
 
     def power_mw(self, index: int) -> float:
         """Return the power [mW] of the sensor that the device reports through."""
-        info = self._ask(lambda: self._smi.amdsmi_get_power_info(self._sensors[index][0]))
+        return self._power_mw(self._sensors[index][0])
+
+    def _power_mw(self, handle: Any) -> float:
+        info = self._ask(lambda: self._smi.amdsmi_get_power_info(handle))
         figures = [_number(info.get(key)) for key in POWER_KEYS]
         power_w = next((value for value in figures if value), None)
         if power_w is None:  # "N/A", or the 0 of a die that does not report
@@ -171,17 +175,24 @@ class AmdSmi(DevicePort):
         return any(visibility.names_none(environ[name]) for name in (ROCR, HIP) if name in environ)
 
     def why_unread(self, index: int) -> str:
-        """Return why nothing is read: a guest of a virtual machine reads nothing."""
+        """Return why nothing is read: a guest reads nothing, a second die is read by its first."""
+        if self._is_dual(self._handles[index]):
+            return (
+                "amdsmi gives the power of this board at its first die, which this process cannot "
+                "see; let the job have both"
+            )
         return "amdsmi gives neither counter nor power; on a guest it never does, ask the host"
 
     def _find_sensors(self, listed: list[Any]) -> list[tuple[Any, float]]:
         """Return for each device listed the handle to read, and its share of the reading."""
         sensors: list[tuple[Any, float]] = [(handle, 1.0) for handle in listed]
-        duals = [
-            p for p, h in enumerate(listed) if any(d in self._name(h).lower() for d in DUAL_DIE)
-        ]
-        for place, position in enumerate(duals):
-            sensors[position] = (listed[duals[place - place % 2]], 0.5)
+        duals = [position for position, handle in enumerate(listed) if self._is_dual(handle)]
+        primary: Any = None  # the die before, which reports for both
+        for position in duals:
+            handle = listed[position]
+            reports = offered(partial(self._power_mw, handle)) is not None
+            sensors[position] = (handle if reports or primary is None else primary, 0.5)
+            primary = handle if reports else None
         boards: dict[str, list[int]] = {}
         for position in set(range(len(listed))) - set(duals):
             address = self._address(listed[position])
@@ -215,6 +226,9 @@ class AmdSmi(DevicePort):
                 if text and text != "N/A":
                     return text
         raise ReadFailed("amdsmi lists a GPU without an id")
+
+    def _is_dual(self, handle: Any) -> bool:
+        return any(part in self._name(handle).lower() for part in DUAL_DIE)
 
     def _name(self, handle: Any) -> str:
         for call, key in (

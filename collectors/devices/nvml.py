@@ -165,6 +165,8 @@ class Pynvml:
     def __init__(self) -> None:
         self._nvml: Any = None
         self._handles: dict[int, Any] = {}
+        self._ids: dict[int, str] = {}
+        """Ids of the boards that have told theirs: a lost one is looked up again by it."""
         self._field_calls: dict[tuple[int, tuple[int, ...]], _FieldCall] = {}
         self._seen_us: dict[int, int] = {}
         self._lost: tuple[int, ...] = ()
@@ -220,10 +222,13 @@ class Pynvml:
     def ask(self, call: str, index: int) -> Any:
         """Return what a board answers to a call."""
         try:
-            return self._ask_board(call, self._handle(index))
+            answer = self._ask_board(call, self._handle(index))
         except DeviceLost:  # it may come back under another handle
             self._forget(index)
             raise
+        if call == "uuid":
+            self._ids[index] = answer
+        return answer
 
     def _ask_board(self, call: str, handle: Any) -> Any:
         if call == "temperature_c":
@@ -340,8 +345,17 @@ class Pynvml:
     def _handle(self, index: int) -> Any:
         # Handles live as long as NVML is open; looking them up every time costs a driver call.
         if index not in self._handles:
-            self._handles[index] = self._ask("nvmlDeviceGetHandleByIndex", index)
+            self._handles[index] = self._find_handle(index)
         return self._handles[index]
+
+    def _find_handle(self, index: int) -> Any:
+        """Return a board's handle; of one that was lost by its id, as others may have moved up."""
+        if index not in self._ids:
+            return self._ask("nvmlDeviceGetHandleByIndex", index)
+        try:
+            return self._ask("nvmlDeviceGetHandleByUUID", self._ids[index])
+        except ReadFailed as error:
+            raise DeviceLost(error.message) from None
 
     def _forget(self, index: int) -> None:
         self._handles.pop(index, None)

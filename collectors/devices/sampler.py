@@ -421,8 +421,8 @@ class Sampler:
         self._chosen: Sequence[Mapping[str, str]] = ()
         self._open = self._unread = self._unused_reported = False
         self._find_at_ns: int | None = 0
-        """When a driver or device that could not be described is asked again [ns]; 0 before the
-        first time, None when all have answered."""
+        """When a driver that lists no device, or one that could not be described, is asked again
+        [ns]; 0 before the first time, None when all have answered."""
         self._find_pause_ns = RETRY_MIN_NS
         self._fields: list[tuple[Device, dict[str, Any]]] = []
         """What the record of each device says, until nothing of it can change."""
@@ -589,8 +589,8 @@ class Sampler:
             self._unread = self._boards is None
             self._opening = None
             return None
-        if all(board.described for board in boards):
-            self._find_at_ns = None
+        if boards and all(board.described for board in boards):
+            self._find_at_ns = None  # else it is asked again: a driver may list them later
         if self._boards is None:
             self._describe()
         self._boards = boards
@@ -816,7 +816,7 @@ class Sampler:
 
     def _put_unread(self) -> None:
         """Record devices that exist and never answered as one of unknown energy."""
-        if not self._unread:
+        if not self._unread or self.devices:  # those that an earlier meter measured are estimated
             return
         self._unread, port = False, self._port
         self._job.put(

@@ -24,6 +24,8 @@ BARE_METAL = re.compile(r"metal", re.IGNORECASE)
 """A whole machine of a cloud, such as c7g.metal, whose tables name the cloud too."""
 DMI = ("sys_vendor", "product_name", "bios_vendor")
 _VERSION_1 = ("cpu,cpuacct", "cpu", "cpuset", "memory")
+LXCFS = re.compile(r"^\S+ /proc/\w+ fuse\.lxcfs ", re.MULTILINE)
+"""A mount that shows a container of LXC its own processors and memory as if they were all."""
 NO_LIMIT_B = 2**60
 """Version 1 writes no limit as the largest whole page of 63 bits."""
 
@@ -44,7 +46,7 @@ class Machine(Struct, frozen=True):
     virtual: bool = False
     """Whether it is a virtual machine, by the processor, the firmware or the device tree."""
     sockets: int | None = None
-    """Processor packages; None where that is not known, as in a virtual machine."""
+    """Processor packages; None where that is not known, as in a virtual machine or under lxcfs."""
 
     @property
     def pool(self) -> str:
@@ -88,11 +90,14 @@ def this_machine(root: Path = Path("/")) -> Machine:
     """
     proc, cgroup = root / "proc", root / "sys/fs/cgroup"
     folders = _cgroup_folders(proc, cgroup)
-    total = os.cpu_count()
-    memory_total_b = _memory_total_b(proc)
+    covered = bool(LXCFS.search(text_of(proc / "self/mounts") or ""))
+    present = text_of(root / "sys/devices/system/cpu/present") or ""
+    total = (_count(present) if covered else None) or os.cpu_count()
+    shown_b = _memory_total_b(proc)
+    memory_total_b = (_installed_b() if covered else None) or shown_b
     limits = {folder: _least(_quota_threads(folder), _cpuset_threads(folder)) for folder in folders}
     threads = _least(total, *limits.values())
-    memory_b = _least(memory_total_b, *map(_memory_limit_b, folders))
+    memory_b = _least(memory_total_b, shown_b, *map(_memory_limit_b, folders))
     usage = None
     if total and threads and threads < total:
         narrowest = [folder for folder in folders if limits[folder] == threads]
@@ -108,7 +113,7 @@ def this_machine(root: Path = Path("/")) -> Machine:
         memory_b,
         usage,
         virtual,
-        None if virtual else _sockets(root),
+        None if virtual or covered else _sockets(root),
     )
 
 
@@ -173,7 +178,13 @@ def _quota_threads(folder: Path) -> float | None:
 
 
 def _cpuset_threads(folder: Path) -> float | None:
-    text = text_of(folder / "cpuset.cpus.effective") or text_of(folder / "cpuset.cpus") or ""
+    return _count(
+        text_of(folder / "cpuset.cpus.effective") or text_of(folder / "cpuset.cpus") or ""
+    )
+
+
+def _count(text: str) -> float | None:
+    """Return how many processors a list such as `0-3,8` names; None without any."""
     count = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -201,6 +212,10 @@ def _memory_total_b(proc: Path) -> float | None:
     for line in (text_of(proc / "meminfo") or "").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024.0
+    return _installed_b()
+
+
+def _installed_b() -> float | None:
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError):

@@ -290,14 +290,13 @@ class Share:
     def _of_cpu(self, model: CpuModel, before: Look, span_s: float, equal: float) -> float:
         """Return the part of the processor. What a cgroup reserves for one job is all its own."""
         machine, now_s = self._machine, self.now.own_s
-        reserved = machine.cpu_share < 1
-        if now_s is None or not machine.threads or (reserved and equal > ALONE):
-            return equal
-        if reserved and not machine.usage:
+        if now_s is None or not machine.threads:
             return equal
         all_s = machine.threads * span_s
         own_s = max(0.0, now_s - (before.own_s or 0.0))
-        model.least_load = own_s / all_s
+        model.least_load = own_s / all_s  # gVisor's /proc/stat has only zeros
+        if machine.cpu_share < 1 and (equal > ALONE or not machine.usage):
+            return equal
         load = model.load()
         if not load or model.power is None:
             return equal

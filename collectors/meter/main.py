@@ -38,6 +38,9 @@ REST_NS = NS_PER_S
 IDLE_S = 0.3
 """A pause before the next reading that is long enough to load the engine or a zone [s]."""
 WAKES_B = 4096
+HANGS_S = 15
+"""A tick that takes longer hangs in a driver [s]: the kernel then ends the meter, and the next one
+asks that driver in a child process first (devices/library.py)."""
 
 
 class Loop:
@@ -117,11 +120,15 @@ class Loop:
     def _act(self) -> None:
         meter = self._meter
         if meter.timeline.now_ns() >= self._rests_until_ns:
+            # Not a thread that looks on: a call that does not return may keep the interpreter.
+            signal.alarm(HANGS_S)
             try:
                 meter.tick()
             except Exception as error:
                 self._rests_until_ns = meter.timeline.now_ns() + REST_NS
                 meter.log.write(f"a tick failed: {error!r}")
+            finally:
+                signal.alarm(0)
         self._export()
         if meter.config.server and meter.timeline.now_ns() >= self._sync_at_ns:
             self._sync_running()
@@ -163,6 +170,7 @@ def main() -> int:
     _close_inherited()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     folder = JobFolder(sys.argv[1])
     wake = folder.listen()
     remove_left_over()

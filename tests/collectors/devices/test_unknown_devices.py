@@ -16,6 +16,7 @@ from gramwatt.collectors.devices import library
 from gramwatt.collectors.devices.amd import AmdSmi
 from gramwatt.collectors.devices.board import (
     Board,
+    DeviceLost,
     DevicePort,
     MigSlice,
     NotSupported,
@@ -77,6 +78,41 @@ def test_a_board_that_comes_back_is_measured_under_the_id_that_it_was_given(tmp_
     assert device.record.name == "Synthetic GPU"
     assert energy_j(device.intervals, "measured") > 60 * 250
     assert energy_j(device.intervals) == pytest.approx(100 * 250, rel=0.01)
+
+
+def test_a_driver_that_lists_no_board_yet_is_asked_again(tmp_path, monkeypatch):
+    rig = Rig(tmp_path, gpu())
+    listed, from_ns = rig.nvml.count, rig.clock.now_ns() + 15 * 10**9
+    monkeypatch.setattr(rig.nvml, "count", lambda: rig.clock.now_ns() >= from_ns and listed())
+    (device,) = run(rig, 60).values()
+    assert energy_j(device.intervals) == pytest.approx(60 * 250, rel=0.01)
+    assert energy_j(device.intervals, "measured") > 29 * 250
+
+
+def test_a_lost_board_is_not_taken_for_the_one_that_moves_to_its_place(monkeypatch):
+    class Lost(Exception):
+        value = 15
+
+    def uuid(handle: str) -> str:
+        if handle == gone:
+            raise Lost
+        return handle
+
+    boards, gone = ["GPU-aaaa", "GPU-bbbb"], ""
+    nvml = binding(NVML_ERROR_GPU_IS_LOST=15, nvmlDeviceGetHandleByUUID=uuid)
+    nvml.NVMLError, nvml.nvmlDeviceGetUUID = Lost, uuid
+    nvml.nvmlDeviceGetHandleByIndex = lambda index: boards[index]
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", nvml)
+    port = Pynvml()
+    port.open()
+    assert [port.ask("uuid", index) for index in (0, 1)] == boards
+    gone = boards.pop(0)
+    for _ in range(2):
+        with pytest.raises(DeviceLost):
+            port.ask("uuid", 0)
+    boards.insert(0, gone)
+    gone = ""
+    assert [port.ask("uuid", index) for index in (0, 1)] == boards
 
 
 def test_ordinals_are_the_drivers_also_where_a_board_is_not_described(tmp_path):
@@ -313,6 +349,7 @@ def test_what_a_meter_read_before_its_driver_crashed_is_continued_as_an_estimate
     devices = {d.record.device_id: d for d in rig.merged().devices}
     assert energy_j(devices["acme-0"].intervals) == pytest.approx(120 * 250, rel=0.01)
     assert energy_j(devices["acme-0"].intervals, "estimated") > 50 * 250
+    assert [d for d in devices.values() if "not readable" in d.record.name] == []
 
 
 def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path):

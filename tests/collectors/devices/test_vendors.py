@@ -103,6 +103,17 @@ def test_each_die_of_a_mi250_gets_half_of_what_the_even_one_reports(tmp_path, bi
     assert [record.share for record in devices(rig)] == [1.0] * dies
 
 
+def test_dies_of_two_mi250_are_not_taken_for_one_board(tmp_path):
+    """The second die of a board, and the first one of the next."""
+    make = amd("AMD Instinct MI250X", "AMD Instinct MI250X", silent=[0])
+    rig = VendorRig(tmp_path, make, gpu(), gpu())
+    measured(rig, 20.0)
+    assert {i.device_id[:2] for i in intervals(rig)} == {"01"}
+    assert energy_j(intervals(rig)) == pytest.approx(250 * 20 / 2, rel=1e-3)
+    (text,) = [text for text in notices(rig) if text.startswith("energy-unmeasured: ")]
+    assert "its first die, which this process cannot see" in text
+
+
 def test_partitions_of_one_board_share_its_sensor(tmp_path):
     bdf = [f"0000:05:00.{function}" for function in range(4)] + ["0000:26:00.0"]
     make = amd(*["AMD Instinct MI300X"] * 5, bdf=bdf, sensors=dict.fromkeys(range(4), 0))

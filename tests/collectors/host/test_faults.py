@@ -17,13 +17,14 @@ from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.host import model
 from gramwatt.collectors.host.machine import Machine, is_virtual, this_machine
 from gramwatt.collectors.host.model import power_of
-from gramwatt.collectors.host.share import JobProcesses
+from gramwatt.collectors.host.share import JobProcesses, Process
 from gramwatt.collectors.spool import spool
 from gramwatt.sci.figures.host_model import RANGES
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Bench
 
 GIB = 2.0**30
+EPYC = "AMD EPYC 7763 64-Core Processor"
 MODEL_W = 8 * (0.63 + 0.5 * (3.35 - 0.63))
 """The model's power of the bench's processor at half load [W]."""
 
@@ -179,6 +180,53 @@ def test_a_virtual_machine_is_known_without_a_flag_of_x86(tmp_path, files, virtu
     assert ("a virtual machine" in doctor.system(target).detail) == virtual
     finding = doctor.rapl(target)
     assert "modprobe" not in f"{finding.detail} {finding.fix}"
+
+
+# Containers
+
+
+def test_a_container_of_lxc_has_its_part_of_the_host(tmp_path):
+    """lxcfs shows five of 256 threads as if they were all: of two sockets, one thread each."""
+    cores = [f"processor\t: {n}\nmodel name\t: {EPYC}\nphysical id\t: 0\n\n" for n in range(5)]
+    files = {
+        "proc__cpuinfo": "".join(cores),
+        "proc__meminfo": "MemTotal: 1048576 kB\n",
+        "proc__self__mounts": "lxcfs /proc/cpuinfo fuse.lxcfs rw,nosuid,nodev 0 0\n",
+        "sys__devices__system__cpu__present": "0-255\n",
+        "sys__fs__cgroup__cpuset.cpus.effective": "7,10-13\n",
+        "sys__fs__cgroup__cpu.stat": "usage_usec 1000\n",
+    }
+    machine = this_machine(tree(tmp_path, **files))
+    assert (machine.threads_total, machine.threads) == (256, 5)
+    assert machine.usage == tmp_path / "sys/fs/cgroup"
+    assert machine.memory_b == GIB
+    assert machine.memory_share < 1
+    power = power_of(machine)
+    assert power is not None
+    assert RANGES[power.meter].high * power.at(1.0) * machine.cpu_share == pytest.approx(
+        2 * 280 * 5 / 256
+    )
+
+
+@pytest.mark.parametrize("threads", [8.0, 2.0])
+def test_a_sandbox_whose_kernel_counts_no_load_has_that_of_the_job(threads, monkeypatch):
+    """gVisor: zeros in /proc/stat, and no cgroup that counts; two threads are busy."""
+    monkeypatch.setattr(model, "mean_load", lambda *_: 0.0)
+    bench = HostBench(Machine("Test Xeon", 8.0, threads, 64 * GIB, 64 * GIB))
+    start_ns = bench.clock.mono_ns()
+
+    def processes(_: Any) -> dict[int, Process]:
+        return {100: Process(1, 0.0, 4 + 2 * (bench.clock.mono_ns() - start_ns) / 1e9)}
+
+    host = bench.begin(own=JobProcesses("job", {100}, {100: 4.0}), processes=processes)
+    for _ in range(10):
+        bench.clock.sleep(10.0)
+        host.settle()
+    host.stop(bench.timeline.now_ns())
+    power = power_of(bench.machine)
+    assert power is not None
+    part = threads / 8
+    assert bench.total_j("cpu") == pytest.approx(100 * part * power.at(2 / threads), rel=0.01)
 
 
 # RAPL

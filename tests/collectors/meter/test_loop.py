@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gramwatt.collectors.meter import main
 from gramwatt.collectors.meter.main import Loop
 from tests.collectors.rig import Rig, gpu, states
 
@@ -47,6 +49,18 @@ def test_a_tick_that_always_raises_does_not_spin():
     os.close(writing)
     assert 1 <= meter.ticks <= 2
     assert len(meter.lines) == meter.ticks
+
+
+def test_a_tick_that_hangs_in_a_driver_ends_the_meter(monkeypatch):
+    monkeypatch.setattr(main, "HANGS_S", 1)
+    meter: Any = Failing(60)
+    meter.tick = lambda: time.sleep(60)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # as `main` does
+        Loop(meter, os.pipe()[0]).run()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGALRM
 
 
 def test_a_reading_that_always_raises_leaves_the_journal_saved(tmp_path, monkeypatch):
