@@ -22,7 +22,7 @@ FONT = "Open Sans"
 """A bundled font, so that texts have the same width in the SVG and in print."""
 INK = "#33403a"
 FAINT = "#dfe5e1"
-WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT = 700, 230, 26, 118
+WIDTH, HEIGHT, BAR_HEIGHT, TREND_HEIGHT, STEPS_HEIGHT = 700, 230, 26, 118, 96
 """Sizes [px]; every chart has the same width with axes and legend, so that texts match in size."""
 ROW_HEIGHT, LOW_ROW_HEIGHT, FEW_ROWS = 46, 34, 4
 """Height of a row of the waterfall [px]; the lower one where there are more than FEW_ROWS."""
@@ -36,7 +36,7 @@ _BAND, _WINDOW = "#c9ced4", "#efe3c4"
 _NO_LINES = {"domain": False, "ticks": False}
 _RULE = {"type": "rule", "color": INK, "strokeWidth": 1.2}
 _LINE = {"color": INK, "strokeWidth": 1.4}
-_WATERFALL_ROOM, _LABEL_ROOM = 1.5, 1.35
+_WATERFALL_ROOM, _LABEL_ROOM, _STEPS_ROOM = 1.5, 1.35, 1.65
 """The axis of the waterfall, and of bars, over the widest range: room for the figures."""
 _Y_ROOM = 58
 """Room for the labels of the axis at the left, the same in every panel [px]."""
@@ -45,6 +45,8 @@ POINTER = "pointer"
 """The name of a layer that is not seen, but found by a pointer; a drawing has none."""
 TIP = {"field": "tip", "type": "nominal"}
 """The tooltip of every chart."""
+STEPS = ("total", "more", "less")
+"""What a column from one total to the next is."""
 PARTS = ("electricity", "hardware")
 """Parts of the columns of carbon, in stacking order."""
 Rows = Sequence[Mapping[str, Any]]
@@ -314,6 +316,41 @@ def waterfall(bars: Rows, totals: Rows, *, narrow: bool = False) -> Spec:
     row_height = ROW_HEIGHT if narrow or len(totals) <= FEW_ROWS else LOW_ROW_HEIGHT
     spec = _spec(row_height * len(totals), {"encoding": {"y": y}, "layer": layers})
     return {**spec, "width": NARROW} if narrow else spec
+
+
+def steps(rows: Rows) -> Spec:
+    """Columns from one total to the next, between which each effect stands where it begins.
+
+    `rows` hold `name`, `start`, `end`, `kind` (of STEPS), `label`, `below` (its range or "") and
+    `tip`.
+    """
+    names = [str(row["name"]) for row in rows]
+    tops = [{**row, "top": max(row["start"], row["end"])} for row in rows]
+    most = max(row["top"] for row in tops) * _STEPS_ROOM
+    axis: Spec = {"labelAngle": 0, "ticks": False}
+    x = _field("name", "ordinal", title=None, scale={"domain": names}, axis=axis)
+    y: Spec = {"axis": None, "scale": {"domain": [0, most], "nice": False}}
+    scale = {"domain": list(STEPS), "range": list(PALETTE[: len(STEPS)])}
+    bars = {
+        "x": x,
+        "y": _amount("start", **y),
+        "y2": {"field": "end"},
+        "color": _field("kind", "nominal", legend=None, scale=scale),
+        "tooltip": TIP,
+    }
+
+    def words(field: str, up: int, rows: Rows, **mark: Any) -> Spec:
+        text = {"type": "text", "dy": -up, "baseline": "bottom", **mark}
+        return _layer(rows, text, {"x": x, "y": _amount("top", **y), "text": {"field": field}})
+
+    layers = [
+        _layer(rows, {"type": "bar", "width": 44}, bars),
+        words("label", 3, [row for row in tops if not row["below"]]),
+        words("label", 14, [row for row in tops if row["below"]]),
+        words("below", 3, [row for row in tops if row["below"]], fontSize=9),
+    ]
+    padding = {"left": 2, "right": 14, "top": 4, "bottom": 8}
+    return _spec(STEPS_HEIGHT, {"padding": padding, "layer": layers})
 
 
 def over_time(

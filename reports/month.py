@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from statistics import NormalDist
 from typing import Protocol
 
 from msgspec.structs import asdict
 
 from gramwatt.reports import month_sections as details
-from gramwatt.reports.charts import PARTS, stack, trend_columns
+from gramwatt.reports.charts import (
+    PARTS,
+    bar,
+    stack,
+    steps,
+    tip,
+    trend_columns,
+    waterfall,
+    waterfall_total,
+)
 from gramwatt.reports.model import (
     Block,
     Chart,
@@ -375,26 +385,53 @@ def _change(document: MonthDoc) -> list[Block]:
 
 def _effects(
     month: str, before_g: Quantity, now_g: Quantity, figures: Mapping[str, Quantity]
-) -> Table:
-    """Return the effects from one month to the next, in one unit, printed so that they add up."""
+) -> Chart | Table:
+    """Return the effects from one month to the next as a waterfall, in one unit, printed so that
+    they add up; a table where a column would fall below 0.
+    """
     size, unit = prefix(max(before_g.value, now_g.value), "gCO2e")
     moved = [name for name in EFFECTS if name in figures]
     values = [figures[name].value / size for name in moved]
     places = details.decimals([*values, now_g.value / size])
-    steps = details.adding_up(values, (now_g.value - before_g.value) / size, places)
+    moves = details.adding_up(values, (now_g.value - before_g.value) / size, places)
     start = round(before_g.value / size, places)
     cells = [
         Pair(details.fixed(start, places), ""),
         *(
             Pair(signed(step, places), _span(figures[name], size, places))
-            for name, step in zip(moved, steps, strict=True)
+            for name, step in zip(moved, moves, strict=True)
         ),
-        Pair(details.fixed(start + sum(steps), places), ""),
+        Pair(details.fixed(start + sum(moves), places), ""),
     ]
     names = [EFFECTS[name][0] for name in moved]
     titles = [month_name(previous_month(month)), *names, month_name(month)]
     columns = tuple(Column(title, "right") for title in titles)
-    return Table(f"From one month to the next, in {unit}", columns, (tuple(cells),))
+    caption = f"From one month to the next, in {unit}"
+    data = Table(caption, columns, (tuple(cells),))
+    levels = list(accumulate(moves, initial=start))
+    if min(levels) < 0:
+        return data
+    quantities = [before_g, *(figures[name] for name in moved), now_g]
+    ends = [(0.0, start), *pairwise(levels), (0.0, levels[-1])]
+    kinds = ["total", *("more" if step > 0 else "less" for step in moves), "total"]
+    return _drawn_effects(data, list(zip(titles, ends, kinds, cells, quantities, strict=True)))
+
+
+def _drawn_effects(
+    data: Table, rows: Sequence[tuple[str, tuple[float, float], str, Pair, Quantity]]
+) -> Chart:
+    """Return the waterfall of a table's effects: columns, for a phone bars."""
+    wide, bars, totals = [], [], []
+    for title, (start, end), kind, cell, figure in rows:
+        words = tip(title, figure)
+        drawn = {"name": title, "start": start, "end": end, "kind": kind}
+        wide.append({**drawn, "label": cell.text, "below": cell.below, "tip": words})
+        low, high = sorted((start, end))
+        bars.append(bar(title, low, high, 1.0, words, estimated=False))
+        totals.append(waterfall_total(title, high, high, 1.0, cell.text))
+    alt = "; ".join(f"{title} {cell.text}" for title, _, _, cell, _ in rows)
+    spec, narrow = steps(wide), waterfall(bars, totals, narrow=True)
+    return Chart(data.caption, f"Waterfall: {alt}.", spec, data, narrow=narrow)
 
 
 def _span(figure: Quantity, size: float, places: int) -> str:

@@ -51,6 +51,8 @@ _SPAN = re.compile(r"(\d+(?:\.\d*)?)([mhd])")
 _SPAN_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
+SIZES = {"%": 0.01, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+"""What a number may end in: a model of 7B, 12% busy."""
 FIRST = "first"
 BARE = {"--explain": "total_g", "--why": FIRST}
 """What options with a value mean without one."""
@@ -337,6 +339,8 @@ class _Option(NamedTuple):
             return cls(flag.removesuffix("s"), list[str], counts, "UNIT=N")
         if kind is tuple:
             return cls(flag.removesuffix("s"), list[str], metavar="NAME")
+        if kind is float:
+            return cls(flag, str, number)
         return cls(f"{flag}/--no-{name}" if kind is bool else flag, kind)
 
     def annotation(self, text: str) -> Any:
@@ -348,6 +352,21 @@ class _Option(NamedTuple):
         return value if self.parse is None else self.parse(self.flag, value)
 
 
+def number(flag: str, text: str) -> float:
+    """Return a number, as in 7e9, 7B, 2T or 12%; exit 2 for anything else."""
+    try:
+        return _number(text)
+    except ValueError:
+        refuse(f"{flag} {text!r}: write a number, such as 0.5, 1e9, 7B or 12%")
+
+
+def _number(text: str) -> float:
+    """Return the number that a text is, with a short word for its size; raises ValueError."""
+    short = text.strip()
+    scale = SIZES.get(short[-1:].upper())
+    return float(short) if scale is None else float(short[:-1]) * scale
+
+
 def counts(flag: str, pairs: list[str]) -> dict[str, float]:
     """Return UNIT=COUNT pairs as a mapping; exit 2 for anything else."""
     amounts: dict[str, float] = {}
@@ -356,7 +375,7 @@ def counts(flag: str, pairs: list[str]) -> dict[str, float]:
         if unit in amounts:
             refuse(f"{flag} {pair!r}: {unit} is given more than once")
         try:
-            amounts[unit] = float(count)
+            amounts[unit] = _number(count)
         except ValueError:
             refuse(f"{flag} {pair!r}: write UNIT=COUNT, such as token=1e9")
     return amounts
@@ -370,7 +389,7 @@ def one_or_several(_flag: str, names: list[str]) -> str | list[str]:
 def ranged(flag: str, text: str) -> float | dict[str, float]:
     """Return a number, or LOW,VALUE,HIGH as requests take it; exit 2 for anything else."""
     try:
-        figures = [float(part) for part in text.split(",")]
+        figures = [_number(part) for part in text.split(",")]
     except ValueError:
         figures = []
     if len(figures) == 3:

@@ -52,8 +52,8 @@ def _sentence(error: ApiError, shown: str) -> str:
     if error.status == 401:
         return f"{shown} wants a key of scope read: gramwatt login {shown} stores one; {STORE}"
     if error.status == 403:
-        make = "`gramwatt admin key create`, on its machine, makes a key that may"
-        return f"{shown}: {detail}; {make}; {STORE}"
+        ask = "ask the server's administrator for a key of that scope, then"
+        return f"{shown}: {detail}; {ask} `gramwatt login {shown}`; {STORE}"
     if error.code == "unknown-job":
         return f"{shown}: {detail}; `gramwatt jobs` lists its jobs; {STORE}"
     if error.code == "no-data":

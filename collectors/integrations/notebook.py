@@ -33,12 +33,15 @@ class Notebook:
         self._one_cell = False
 
     def command(self, line: str) -> Any:
-        """Handle `%gramwatt`: `on` returns the job, which is shown as one line, `off` prints its
-        figures in one.
+        """Handle `%gramwatt`: `on` says so and returns the job, `off` prints its figures; a line
+        each.
         """
         word, _, options = line.strip().partition(" ")
         if word == "on":
-            return self._begin(_options(options))
+            job = self._begin(_options(options))
+            if job.id is not None:
+                print_message(f"measuring as {job.id}, each cell a window; to end: %gramwatt off")
+            return job
         if word == "off" and self._end() is not None:
             return None
         print_message("no job runs in this notebook" if word == "off" else USAGE)

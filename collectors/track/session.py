@@ -322,7 +322,7 @@ class Client:
             return self.lines or []
         if self.unwritten:  # known with the end, though the figures are not yet
             return [unwritten_text(self.job_id, self.unwritten)]
-        return [f"{self.job_id} has ended; its figures are not ready yet: see {self.see}"]
+        return [f"{self.job_id} has ended and is being scored. More: {self.see}"]
 
     def in_child(self) -> Client:
         """Return the client of a forked child, which counts into the job with a file of its own."""

@@ -328,8 +328,14 @@ def _known_zone(
         except LookupFailed as error:
             notices.append(Notice("region-unmapped", error.message, "zone"))
             continue
-        if zone and zone.strip().upper() not in (row.zone, row.country):
-            text = f"{zone.strip()} is taken as the grid zone {row.zone} ({row.name})."
-            notices.append(Notice("place-taken", text, "zone"))
+        notices += zone_taken(zone, row) if zone else ()
         return row.zone
     return None
+
+
+def zone_taken(name: str, row: ZoneIntensity) -> list[Notice]:
+    """Return a notice of the zone that a place was taken as, if it was not named by its code."""
+    if name.strip().upper() in (row.zone, row.country):
+        return []
+    text = f"{name.strip()} is taken as the grid zone {row.zone} ({row.name})."
+    return [Notice("place-taken", text, "zone")]

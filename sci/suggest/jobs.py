@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -19,9 +20,11 @@ from gramwatt.sci.month.breakdown import hardware_of
 from gramwatt.sci.month.compare import is_synthetic
 from gramwatt.sci.month.documents import SavingDoc
 from gramwatt.sci.month.month_rows import AdviceRow, NamedJob
+from gramwatt.sci.planning.usual import odds_text, usual_saving
 from gramwatt.sci.records.records import ACCELERATORS, JobKind
 from gramwatt.sci.suggest.documents import AnswerDoc, SuggestDoc
 from gramwatt.sci.suggest.evidence import OwnRow
+from gramwatt.sci.suggest.places import LONGEST_H, WAIT_H
 from gramwatt.sci.suggest.request import (
     CLASSES,
     METHODS,
@@ -52,9 +55,7 @@ PRECISION_ALIASES = {
     "bfloat16": "bf16",
 }
 """Other names of precisions, as frameworks write them."""
-NOT_APPLICABLE = (
-    "Hardware is not compared: {why}. An hour or place with less carbon: gramwatt plan --like JOB."
-)
+NOT_APPLICABLE = "{hour} Hardware is not compared: {why}. Other places: gramwatt plan --like {job}"
 
 
 def for_job(
@@ -70,7 +71,10 @@ def for_job(
     """
     request = request_of(document)
     if request is None or not _knows(catalog.hardware, request.hardware):
-        return SuggestDoc(summary=NOT_APPLICABLE.format(why=_why_not(document)))
+        text = NOT_APPLICABLE.format(
+            hour=_better_hour(document, catalog), why=_why_not(document), job=document.job_id
+        )
+        return SuggestDoc(summary=text)
     if request.region and not _knows(catalog.region, request.region):
         request = msgspec.structs.replace(request, region=None, zone=document.zone)
     if request.lifetime_years == catalog.lifetime(request.hardware).value:
@@ -78,6 +82,22 @@ def for_job(
         request = msgspec.structs.replace(request, lifetime_years=None)
     workload = workload_of(document)
     return suggest(request, catalog, own, workload, repeats=repeats, measured=document)
+
+
+def _better_hour(document: JobDoc, catalog: Catalog) -> str:
+    """Return what another start within a day would have emitted, by the usual hours of its zone."""
+    if not document.zone or not document.duration_s or not _knows(catalog.zone, document.zone):
+        return "Whether another hour emits less is not known."
+    start, hours = datetime.fromisoformat(document.started_at), h_from_s(document.duration_s)
+    zone = catalog.zone(document.zone).zone
+    waiting = usual_saving(zone, hours, WAIT_H, start) if hours <= LONGEST_H else None
+    if waiting is None:
+        return f"Whether another hour of {zone} emits less is not known."
+    saved = round(100 * waiting.saving.value)
+    if saved < 1:
+        return f"No start within a day emits less in {zone}, as far as its usual hours tell."
+    when = f"Starting at {waiting.start:%H:%M} UTC, not {start.astimezone(UTC):%H:%M}"
+    return f"{when}, usually emits {saved} % less ({odds_text(waiting.odds)})."
 
 
 def _why_not(document: JobDoc) -> str:

@@ -118,8 +118,8 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def full_region(self) -> str | None:
-        """Return the region as PROVIDER:REGION."""
-        if not self.region or ":" in self.region:
+        """Return the region as PROVIDER:REGION where its provider is named."""
+        if not self.region or ":" in self.region or self.cloud is None:
             return self.region
         return f"{self.cloud}:{self.region}"
 
@@ -162,7 +162,4 @@ def check_suggest_request(request: SuggestRequest) -> SuggestRequest:
     refuse_both(request, "hardware", "instance")
     refuse_both(request, "zone", "region")
     check_activated(request.model_parameters, request.activated_parameters)
-    if request.region and ":" not in request.region and not request.provider:
-        text = "give region as PROVIDER:REGION, such as gcp:europe-west1, or give provider too"
-        raise ScoreError(text, code="missing-field")
     return request

@@ -26,6 +26,7 @@ from gramwatt.sci.suggest.rules import notices
 from gramwatt.sci.suggest.settings import needs_no_device, settings
 from gramwatt.sci.suggest.work import Emitted, Work, resolve
 
+KIND = "kind: training, fine-tuning or inference."
 PROMISING = 0.6
 """A change that is not advised is named first from this probability on."""
 
@@ -169,24 +170,26 @@ def _summary(
     if work.device is None:
         return work.refusal or _first_of(answers, out)
     lead = _lead(answers)
-    refusal = f"{work.refusal} " if work.refusal else ""
-    if work.classified.name is None and not refusal:
-        refusal = "Say kind: training, fine-tuning or inference. "
+    refusal = f" {work.refusal}" if work.refusal else ""
+    unclassified = work.classified.name is None and not refusal
     if lead is None:
-        if refusal:
-            return refusal.strip()
+        if refusal or unclassified:
+            return work.refusal or f"Say {KIND}"
         return _nearest(work, answers, out)
+    if unclassified:
+        refusal = f" To be surer, say {KIND}"
     if work.classified.name is None and lead.action in HARDWARE:
         ratio = _less(lead.carbon_ratio, 1.0) if lead.carbon_ratio else ""
-        return f"{refusal}If it keeps {work.label} busy, the best guess is {_of(lead)}: {ratio}."
+        busy = f"{100 * work.request.utilisation:.0f} % " if work.request.utilisation else ""
+        return f"If it keeps {work.label} {busy}busy, best guess: {_of(lead)}: {ratio}.{refusal}"
     if lead.odds is None or lead.odds < ADVISED:
         start = "No change is clearly better; the best guess is" if not refusal else "Best guess:"
     else:
         start = "What would help most:" if lead.odds >= 0.9 else "What would probably help most:"
-    text = f"{refusal}{start} {_of(lead)}: {_gain(lead)}."
+    text = f"{start} {_of(lead)}: {_gain(lead)}."
     if lead.id in by_hosts:
         text += " It saves by its host, whose power is an estimate."
-    return text
+    return f"{text}{refusal}"
 
 
 def _lead(answers: Sequence[AnswerDoc]) -> AnswerDoc | None:

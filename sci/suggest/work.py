@@ -427,6 +427,8 @@ def resolve(
     if request.constraint != "none":
         served = False
     place = locate(request.zone, request.full_region, request.pue, catalog, data_centre=served)
+    if place.region:  # its provider's offers count, though its name alone was given
+        request = structs.replace(request, region=place.region.id)
     grid = catalog.zone(place.zone) if place.zone else catalog.world()
     if request.runs_per_year:
         repeats = Quantity.exact(request.runs_per_year, "1/year", "declared", DECLARED)

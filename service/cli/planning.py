@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
@@ -37,6 +38,7 @@ from gramwatt.service.common.requests import SpanQuery
 
 if TYPE_CHECKING:
     from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc
+    from gramwatt.sci.figures.notices import Notice
     from gramwatt.sci.planning.plan import PlaceDoc, PlanDoc, PlannedSpanDoc, SlotDoc
 
 SLURM, SECONDS = "slurm", "seconds"
@@ -170,12 +172,17 @@ def _lines(answer: PlanDoc) -> list[str]:
     rows = _of_place(answer.places[0]) if len(answer.places) == 1 else _of_places(answer.places)
     parts = [] if len(answer.plan) < 2 else [_parts(answer.plan)]
     surer = [f"To be surer, {text}." for text in answer.surer if text not in answer.summary]
-    notices = [
-        f"Notice: {notice.message}"
-        for notice in answer.notices
+    notices = _notices(answer.notices)
+    return [*_wrapped(answer.summary), *rows, *parts, *_wrapped(*notices, *surer)]
+
+
+def _notices(notices: Sequence[Notice]) -> list[str]:
+    """Return what is to be said of an answer, that a place was taken for another without a head."""
+    return [
+        notice.message if notice.code == "place-taken" else f"Notice: {notice.message}"
+        for notice in notices
         if notice.code != "intensity-annual"
     ]
-    return [*_wrapped(answer.summary), *rows, *parts, *_wrapped(*surer, *notices)]
 
 
 def _wrapped(*texts: str) -> list[str]:
@@ -320,8 +327,7 @@ def _day_lines(answer: IntensityDoc, day: list[IntensityPointDoc], annual: float
             "",
             *(f"{name:6}{''.join(f'{cell:>6}' for cell in cells)}" for name, cells in rows),
         ]
-    notices = (f"Notice: {notice.message}" for notice in answer.notices)
-    return [*lines, *_wrapped(*notices)]
+    return [*lines, *_wrapped(*_notices(answer.notices))]
 
 
 def bar(fraction: float) -> str:
@@ -349,4 +355,4 @@ def _intensity_lines(answer: IntensityDoc) -> list[str]:
     past = [p for p in answer.points if not after or p.start < after]
     head = f"{answer.zone}, {answer.signal}, {answer.basis}, UTC"
     values = list(map(line, [*past, *expected])) or ["no value of this time is stored"]
-    return [head, *values, *(f"Notice: {notice.message}" for notice in answer.notices)]
+    return [head, *values, *_notices(answer.notices)]

@@ -182,23 +182,38 @@ def summary(jobs: Sequence[Training], pue: float) -> str:
         ("quality", [_quality(doc) for doc in documents]),
         ("report", [_names(job.reports) for job in jobs]),
     ]
-    lines = [_first_line(documents[0]), f"PUE {pue:.1f}, {declared}", ""]
+    lines = [_first_line(documents[0]), ""]
     lines += [_row(label, cells) for label, cells in rows]
     folder = _short(jobs[0].reports[0].parent) if jobs[0].reports else "."
-    lines += ["", f"The reports are in {folder}.", f"The pages of all jobs: {_command()} serve"]
+    place = f" --zone {documents[0]['zone']}" if documents[0]["zone"] else ""
+    lines += [
+        "",
+        _grid_line(documents[0]),
+        f"PUE {pue:.1f}, {declared}",
+        f"The reports are in {folder}. The pages of all jobs: {_command()} serve",
+        f"Your own: {_command()} run{place} -- python train.py",
+    ]
     return "\n".join(lines)
 
 
 def _first_line(document: Mapping[str, Any]) -> str:
-    """Return whether the score conforms, with which intensity, and why not."""
-    intensity = document["method"]["intensity_g_per_kwh"]["value"]
-    grid = f"{intensity:.0f} gCO2e/kWh"
+    """Return what a training used and emitted."""
+    carbon, energy = _text(figure_of(document, "total_g")), figure_of(document, "energy_kwh")
+    seconds = document.get("duration_s")
+    duration = f" of {formatting.duration(float(seconds))}" if seconds else ""
+    if figure_of(document, "total_g") is None:
+        carbon = f"{_text(figure_of(document, 'operational_g'))} from electricity"
+    used = f", {formatting.value_text(energy)}" if energy else ""
+    return plain(f"A training{duration}: {carbon}{used}.")
+
+
+def _grid_line(document: Mapping[str, Any]) -> str:
+    """Return which intensity was used, and whether that makes an SCI score."""
+    grid = f"{document['method']['intensity_g_per_kwh']['value']:.0f} gCO2e/kWh"
     if document["zone"] is None:
-        return (
-            f"{document['conformance']}: without a zone the world average ({grid}) is used; "
-            "say where this machine is, as in --zone DE"
-        )
-    return f"{document['conformance']}: zone {document['zone']}, {grid}"
+        return f"Without a zone the world average ({grid}): not an SCI score; say --zone DE"
+    score = "not an SCI score" if document["conformance"] == "not-sci" else "an SCI score"
+    return f"Zone {document['zone']}, {grid}: {score}"
 
 
 def _scores(document: Mapping[str, Any]) -> str:
@@ -217,7 +232,10 @@ def _quality(document: Mapping[str, Any]) -> str:
 
 def _counts(document: Mapping[str, Any]) -> str:
     """Return how many functional units were done."""
-    items = [f"{plain(formatting.number(i['count'], 6))} {i['unit']}" for i in document["sci"]]
+    items = [
+        f"{plain(formatting.number(i['count'], 6))} {i['unit']}{'s' * (i['count'] != 1)}"
+        for i in document["sci"]
+    ]
     return ", ".join(items) or formatting.UNKNOWN
 
 

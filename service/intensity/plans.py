@@ -30,6 +30,7 @@ from gramwatt.sci.planning.outlook import Outlook, Published, ZoneData, expected
 from gramwatt.sci.planning.plan import PlanDoc, make_plan
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.planning.usual import usual_day
+from gramwatt.sci.score.location import zone_taken
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
 from gramwatt.service.intensity.points import (
@@ -232,7 +233,8 @@ def intensity_over(
     """Return what scores use over [start, end), and what plans expect; or what is stored of another
     signal or basis. Raises LookupFailed.
     """
-    key, lookup = service.catalog.zone(zone).zone, StoredIntensity(service, signal, basis)
+    row, lookup = service.catalog.zone(zone), StoredIntensity(service, signal, basis)
+    key = row.zone
     now, expected = max(start, service.now()), []
     if (signal, basis) == SCORED:
         points: Sequence[IntensityPoint] = lookup.points(zone, start, end)
@@ -257,7 +259,7 @@ def intensity_over(
             )
             for row in stored
         ],
-        notices=list(_notices(key, points, stored)),
+        notices=[*zone_taken(zone, row), *_notices(key, points, stored)],
     )
 
 

@@ -24,9 +24,13 @@ PARTS = 48
 
 def plan(service: Service, request: PlanRequest) -> PlanDoc:
     """Answer a request; raises LookupFailed for an unknown zone, ScoreError for what cannot be."""
+    from gramwatt.sci.score.location import zone_taken
     from gramwatt.service.intensity import plans  # loads numpy
 
-    return plans.plan(service, _like(service, request))
+    answer = plans.plan(service, _like(service, request))
+    names = dict.fromkeys(filter(None, (request.zone, *request.zones)))
+    taken = [notice for name in names for notice in zone_taken(name, service.catalog.zone(name))]
+    return msgspec.structs.replace(answer, notices=[*taken, *answer.notices])
 
 
 def _like(service: Service, request: PlanRequest) -> PlanRequest:

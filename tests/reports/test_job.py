@@ -25,7 +25,7 @@ from gramwatt.reports.sections import PARTLY_READ, UNREAD
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.formatting import UNKNOWN
 from gramwatt.sci.suggest.evidence import OwnRow
-from gramwatt.sci.suggest.jobs import NOT_APPLICABLE, for_job
+from gramwatt.sci.suggest.jobs import for_job
 from tests.blocks import blocks, cells, headings, plain, section, table, words
 from tests.documents import (
     cluster_job,
@@ -273,8 +273,8 @@ def test_flags_are_printed_without_suggestions():
 
 
 def test_a_job_without_accelerator_is_told_that_there_is_nothing_to_suggest():
-    sentence = NOT_APPLICABLE.format(why="it ran on processors alone")
-    assert suggested(unread_job(zone="DE")) == [Text(sentence)]
+    (text,) = suggested(unread_job(zone="DE"))
+    assert "Hardware is not compared: it ran on processors alone." in text.text
 
 
 def test_a_job_without_zone_is_told_how_to_name_it():

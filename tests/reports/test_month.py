@@ -2,6 +2,7 @@
 
 import io
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -59,7 +60,7 @@ def test_the_first_page_answers(full):
     """The month in a sentence, totals, trend, what changed and what to do."""
     built = month.build(full)
     first = built.blocks[: built.blocks.index(Heading("Annex A: accounts"))]
-    kinds = ["Heading", "Text", "Figures", "Chart", "Table", "Table", "Table"]
+    kinds = ["Heading", "Text", "Figures", "Chart", "Chart", "Table", "Table"]
     assert [type(block).__name__ for block in first] == kinds
     answer, causes = plain(first[1].text).split(". ", 1)
     assert answer == plain(f"{text(full.totals.total_g)}, 34 times as much as in April 2026")
@@ -135,7 +136,8 @@ def test_a_revision_says_what_changed(full):
 
 def test_the_printed_effects_add_up_from_one_month_to_the_next(full):
     """To the last printed digit, which rounding each effect alone would not give."""
-    parts = table(month.build(full), "From one month to the next")
+    (chart,) = [b for b in blocks(month.build(full), Chart) if b.caption.startswith("From one")]
+    parts = chart.data
     titles = [column.title for column in parts.columns]
     assert titles[:3] == ["April 2026", "Amount of work", "Energy per unit"]
     assert titles[-1] == "May 2026"
@@ -143,6 +145,13 @@ def test_the_printed_effects_add_up_from_one_month_to_the_next(full):
     *steps, end = (round(1000 * float(plain(text).replace(" ", ""))) for text in printed)
     assert sum(steps) == end
     assert parts.caption == "From one month to the next, in kg\u00a0CO2e"
+    # Each effect begins where the one before ends; the totals stand on the ground.
+    columns = chart.spec["layer"][0]["data"]["values"]
+    assert [(row["kind"], row["start"]) for row in (columns[0], columns[-1])] == [("total", 0)] * 2
+    for before, after in pairwise(columns[:-1]):
+        assert after["start"] == before["end"]
+    assert columns[-1]["end"] == pytest.approx(columns[-2]["end"])
+    assert chart.narrow is not None
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6), st.integers(0, 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import msgspec
 import pytest
@@ -11,7 +12,6 @@ from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.suggest import jobs
 from gramwatt.sci.suggest.evidence import OwnRow, own_witness
 from gramwatt.sci.suggest.jobs import (
-    NOT_APPLICABLE,
     advised,
     for_job,
     for_month,
@@ -99,9 +99,7 @@ def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
     gone = steady_job()
     for device in gone.devices[:4]:
         device.hardware = "own-part-1"
-    assert for_job(gone, CATALOG).summary == NOT_APPLICABLE.format(
-        why="the catalog lacks its device"
-    )
+    assert "not compared: the catalog lacks its device." in for_job(gone, CATALOG).summary
 
 
 def test_a_job_gets_the_rows_that_a_report_shows():
@@ -116,11 +114,16 @@ def test_a_job_gets_the_rows_that_a_report_shows():
 
 
 def test_a_job_without_accelerator_has_nothing_to_change():
+    """But an hour: what the usual hours of its zone say of another start within a day."""
     answer = for_job(unread_job(), CATALOG)
-    assert (answer.answers, answer.summary) == (
-        [],
-        NOT_APPLICABLE.format(why="it ran on processors alone"),
+    assert answer.answers == []
+    assert answer.summary.startswith("Whether another hour emits less is not known. Hardware is")
+    job = msgspec.structs.replace(
+        unread_job(zone="US-CAL-CISO"), started_at="2026-11-29T04:30:00Z", duration_s=4 * 3600.0
     )
+    summary = for_job(job, CATALOG).summary
+    assert re.match(r"Starting at 1\d:00 UTC, not 04:30, usually emits (3|4)\d % less ", summary)
+    assert f"it ran on processors alone. Other places: gramwatt plan --like {job.job_id}" in summary
 
 
 def test_a_month_shows_the_largest_advised_savings_first():

@@ -424,7 +424,8 @@ def test_what_the_present_device_cannot_run_is_said_first_with_the_remedy() -> N
 
 def test_without_a_kind_there_is_a_guess_that_advises_nothing() -> None:
     rows = ask(hardware=V100, hours=100.0, zone="DE")
-    assert rows.summary.startswith("Say kind: training, fine-tuning or inference. If it keeps")
+    assert rows.summary.startswith("If it keeps ")
+    assert rows.summary.endswith("To be surer, say kind: training, fine-tuning or inference.")
     assert rows.answers[0].carbon_ratio.value < 0.5
     assert not any(row.advised for row in rows.answers if row.action in HARDWARE)
 

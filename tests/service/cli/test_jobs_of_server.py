@@ -152,7 +152,10 @@ def test_what_changes_a_job_changes_the_servers(light, with_key):
     ("case", "words"),
     [
         ("no key", "gramwatt login http://127.0.0.1"),
-        ("ingest", "the key's scope is ingest; this needs read; `gramwatt admin key create`"),
+        (
+            "ingest",
+            "the key's scope is ingest; this needs read; ask the server's administrator for a key",
+        ),
         ("nothing sent", "no job yet that this key may read"),
         ("away", "cannot be reached (Connection refused); --local reads this machine's store"),
     ],
