@@ -77,7 +77,7 @@ def lines(answer: EstimatesDoc, every: All = False, why: Why = False) -> list[st
         shown += wrapped(notice.message) if notice.code in PRESSING else []
     surer = [f"To be surer: {', '.join(map(flag_of, answer.surer))}."] * bool(answer.surer)
     hidden = [f"All {len(rows)}: --all."] * (len(rows) > ROWS and not every)
-    return [*shown, " ".join((*surer, *hidden, "Inputs: --why."))]
+    return [*shown, *wrapped(" ".join((*surer, *hidden, "Inputs: --why.")))]
 
 
 def _side_by_side(rows: list[EstimateDoc]) -> Iterator[tuple[str, ...]]:

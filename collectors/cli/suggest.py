@@ -64,6 +64,7 @@ ROWS, FEW, LINES = 5, 7, 16
 """Rows of a longer list, most rows of one that is shown whole, and lines, without --all."""
 PRESSING = (
     "framework-misspelt",
+    "hardware-ambiguous",
     "hardware-unstated",
     "input-implausible",
     "lifetime-exceeded",

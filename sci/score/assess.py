@@ -260,8 +260,10 @@ def _intensity_notices(scored: ScoredJob) -> list[Notice]:
     far = [notice for track in tracks for notice in _unlikely(track, scored.place.annual)]
     if not annual:
         return [*far, *(scored.place.annual_notices if _of_world(scored) else ())]
+    names = {row.intensity.source: f"{row.name}, {row.year}" for row in scored.place.annual}
     texts = (
-        f"Annual mean intensity: {source}; `gramwatt import intensity` takes that of the hours."
+        f"Annual mean intensity ({names.get(source, source)}); `gramwatt import intensity` takes "
+        "that of the hours."
         for source in dict.fromkeys(annual)
     )
     notices_of = [Notice("intensity-annual", text, "operational_g") for text in texts]

@@ -471,7 +471,8 @@ def _device(catalog: Catalog, name: str) -> tuple[Device, Notice | None]:
         chosen = several.parts[0]
         if piece and piece not in chosen.mig_profiles:
             chosen = find_part(catalog, error.choices[0])[0]
-        text = f"{name!r} may be {' or '.join(error.choices)}: {chosen.id} is taken."
+        others = " or ".join(choice for choice in error.choices if choice != chosen.id)
+        text = f"{name!r} is taken as {chosen.id}; it may also be {others}."
         notice = Notice("hardware-ambiguous", text, "hardware")
         return Device.of(chosen, slice_of(chosen, piece) if piece else None), notice
 

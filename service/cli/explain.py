@@ -63,6 +63,8 @@ DEVICE_FORMULAS = {
     "energy_j": "E of a device = sum over its intervals of the energy read",
     "embodied_g": "M of a device = TE x TiR/EL x RR/ToR",
 }
+LEAST_CERTAIN = 2
+"""Inputs that are named above all."""
 PREFIX = "devices."
 GRID_FIELDS = ("operational_g", "intensity_g_per_kwh")
 INPUTS: dict[str, tuple[str, ...]] = {
@@ -114,14 +116,17 @@ def explain(document: JobDoc, field: str) -> Explanation:
 
 
 def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
-    yield f"{answer.field} of job {document.job_id}, revision {document.revision}"
-    yield answer.formula
-    yield ""
+    figures = list(answer.figures.values())
+    head = f"{_figure(figures[-1])}: " if figures else ""
+    yield f"{head}{answer.field} of job {document.job_id}, revision {document.revision}"
+    inputs = sorted(answer.inputs, key=lambda row: -_spread(row.figure))
+    if len(inputs) > 1:
+        yield f"Least certain: {'; '.join(row.what for row in inputs[:LEAST_CERTAIN])}"
+    yield from ("", answer.formula)
     cell = _figure if answer.inputs else _cell  # sources are printed with the inputs
     for name, figure in answer.figures.items():
         yield f"  {LETTERS.get(name, name)}: {cell(figure)}"
     yield from ("", "Inputs, the least certain first:")
-    inputs = sorted(answer.inputs, key=lambda row: -_spread(row.figure))
     yield from (f"  {row.what}: {_cell(row.figure)}" for row in inputs)
     if answer.intensity:
         yield from ("", "Intensity, as used:")
