@@ -39,6 +39,13 @@ def document_text(document: Mapping[str, Any]) -> str:
     return "\n".join((_head(document), *figures, f"  {_foot(document)}"))
 
 
+def document_line(document: Mapping[str, Any]) -> str:
+    """Return energy and carbon, as the line at a job's end has them."""
+    energy, total = figure_of(document, "energy_kwh"), figure_of(document, "total_g")
+    parts = [formatting.value_text(figure) for figure in (energy, total) if figure]
+    return formatting.plain(", ".join(parts)) or "energy not known"
+
+
 def _figures(document: Mapping[str, Any]) -> list[tuple[str, Quantity | None]]:
     rows = [(label, figure_of(document, name)) for name, label in ROWS.items()]
     units = [(f"per {item['unit']}", figure_of(item, "g_per_unit")) for item in document["sci"]]

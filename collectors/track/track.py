@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 RESULT_TIMEOUT_S = 10.0
 SHOWN_CHARACTERS = 40
 """Characters of a wrong value in a message."""
-_SHOWN = {"gramwatt/energy_kwh": (1e3, "Wh"), "gramwatt/total_g": (1.0, "g CO2e")}
-"""Metrics that stand for an ended job at a prompt."""
 _FIGURES = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 """Characters of a name that trackers of experiments take."""
@@ -132,14 +130,11 @@ class Job:
             return "<gramwatt job: not measured>"
         if self._session.runs:
             return f"<gramwatt job {self.id}: running>"
-        figures = _flat(self._result or {})
-        shown = [
-            _prefixed(figures[name] * scale, unit)
-            for name, (scale, unit) in _SHOWN.items()
-            if name in figures
-        ]
-        text = ", ".join(shown) or "ended; .result has its figures"
-        return f"<gramwatt job {self.id}: {text}>"
+        if self._result is None:
+            return f"<gramwatt job {self.id}: ended; .result has its figures>"
+        from gramwatt.collectors.track.document_text import document_line
+
+        return f"<gramwatt job {self.id}: {document_line(self._result)}>"
 
     def count(self, amount: float | None = None, /, **units: float) -> None:
         """Add functional units: `count(64)` of the declared one, or `count(token=4096)`."""
@@ -357,6 +352,7 @@ class Tracker:
         self.__exit__(None, None, None)
 
 
+# More than seven parameters: users give each by name, and their editors list and check them.
 if TYPE_CHECKING:
 
     @overload
@@ -465,10 +461,3 @@ def _check(options: Mapping[str, Any], unknown: list[str]) -> None:
     problems += place_problems(config).values()
     if problems:
         raise ValueError("; ".join(problems))
-
-
-def _prefixed(value: float, unit: str) -> str:
-    """Return a figure with three digits: 470 µWh."""
-    prefixes = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
-    size, prefix = next((row for row in prefixes if value >= row[0]), prefixes[-1])
-    return f"{value / size:.3g} {prefix}{unit}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.spool import spool
+from gramwatt.collectors.track.document_text import document_line
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.records.records import decode
 from tests.collectors.track.test_end_to_end import meters, wait_until
@@ -97,8 +98,7 @@ open({str(tmp_path / "facts")!r}, 'w').write(json.dumps(facts))
     assert running == f"<gramwatt job {job_id}: running>"
     assert ended == f"<gramwatt job {job_id}: ended; .result has its figures>"
     energy, carbon = document["energy_kwh"], document["total_g"]["value"]
-    shown = f"{_short(energy['value'] * 1e3)}Wh, {_short(carbon)}g CO2e"
-    assert known == f"<gramwatt job {job_id}: {shown}>"
+    assert known == f"<gramwatt job {job_id}: {document_line(document)}>"
     assert {name: value for name, value in metrics.items() if "energy" in name} == {
         "gramwatt/energy_kwh": energy["value"],
         "gramwatt/energy_kwh_low": energy["low"],
@@ -110,5 +110,16 @@ open({str(tmp_path / "facts")!r}, 'w').write(json.dumps(facts))
     assert {type(value) for value in metrics.values()} == {float}
 
 
-def _short(value: float) -> str:
-    return f"{value * 1e3:.3g} m" if value >= 1e-3 else f"{value * 1e6:.3g} µ"
+@pytest.mark.parametrize(
+    ("energy_kwh", "total_g", "line"),
+    [(2.5e-7, 2.9e-4, "250 µWh, 290 µg CO2e"), (3.8e-4, 0.32, "0.38 Wh, 320 mg CO2e")],
+)
+def test_a_job_reads_as_its_end_line_does(energy_kwh, total_g, line):
+    figures = {"energy_kwh": (energy_kwh, "kWh"), "total_g": (total_g, "gCO2e")}
+    document = {
+        name: {"value": value, "low": value / 2, "high": 2 * value, "unit": unit}
+        | {"kind": "estimated", "source": "test"}
+        for name, (value, unit) in figures.items()
+    }
+    assert document_line(document) == line
+    assert document_line({}) == "energy not known"
