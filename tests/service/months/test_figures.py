@@ -268,3 +268,26 @@ def test_idle_time_of_all_jobs_and_runs_without_a_result_are_actions(light):
     jobs = {cells(row)[0]: cells(row)[1] for row in rows}
     assert jobs["Find out why runs failed"] == "vision: bad"
     assert jobs["Release idle accelerators"].startswith("lab: notebook ")
+
+
+def test_what_a_suggestion_saves_is_divided_among_the_months_of_its_job(light):
+    """Twenty hours of an A100, four of them in April; the months add up to the whole job."""
+    writer = Writer("w1", "n1", "across", t0=datetime(2026, 4, 30, 20, tzinfo=UTC))
+    board = {"name": "Tesla V100-SXM2-32GB", "meter": "nvml-counter", "units_total": 8.0}
+    records = [
+        writer.job(project="vision", units=("image",), zone="DE", pue=1.0, kind="training"),
+        writer.device("GPU-1", **board),
+        *(
+            writer.interval(3600 * n, 3600 * (n + 1), KWH / 4, "GPU-1", utilisation_mean=0.95)
+            for n in range(20)
+        ),
+        writer.count(100, seconds=60),
+        writer.end(20 * 3600),
+    ]
+    store(light, records)
+    april, may = (month_report(light, month) for month in ("2026-04", "2026-05"))
+    (first,), (second,), (whole,) = april.advice, may.advice, may.suggestions
+    assert first.saved_g.value + second.saved_g.value == pytest.approx(whole.saved_g.value)
+    of_april = april.totals.total_g.value / (april.totals.total_g.value + may.totals.total_g.value)
+    assert first.saved_g.value == pytest.approx(of_april * whole.saved_g.value)
+    assert 0.15 < of_april < 0.25

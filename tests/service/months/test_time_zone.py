@@ -1,7 +1,7 @@
 """Days and months of the organisation's time zone, and scores that follow changed factors."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
+from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.cache import keep_sums, kept_months
 from gramwatt.service.months.report import months_with_data
@@ -54,6 +55,19 @@ def test_a_job_over_the_local_end_of_a_month_is_divided_there(light):
     assert sum(row["operational_g"]["value"] for row in report["days"]) == pytest.approx(whole)
     assert report["method"]["time_zone"] == "Europe/Berlin"
     assert [month(berlin, "2026-04"), month(berlin, "2026-05")] == [half, half]
+
+
+def test_a_deleted_job_is_of_the_month_in_which_it_started(light):
+    """To the microsecond, at the end of May in Berlin."""
+    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
+    midnight = datetime(2026, 5, 31, 22, tzinfo=UTC)
+    for name, start in (("may", midnight - timedelta(microseconds=1)), ("june", midnight)):
+        ingest(berlin, name, lines(journal(name, start=start)))
+        delete_job(berlin, name, by="ada")
+    client = create_app(service=berlin).test_client()
+    for found, month_ in (("may", "2026-05"), ("june", "2026-06")):
+        document = client.get(f"/v1/reports/monthly/{month_}.json").json
+        assert [row["job_id"] for row in document["deletions"]] == [found]
 
 
 def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(light):

@@ -81,7 +81,13 @@ def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service
     for text in ("Months with jobs", "in 2025", "Target of 2026", "within budget", "m-1"):
         assert text in page
     assert client.get(f"{YEAR}.pdf").data.startswith(b"%PDF-")
-    assert client.get("/v1/reports/yearly/2024").json["code"] == "no-data"
+    for query, detail in (
+        ("2024", "no job in 2024"),
+        ("2025?project=speech", "no job of project 'speech' in 2025"),
+    ):
+        answer = client.get(f"/v1/reports/yearly/{query}").json
+        assert (answer["code"], answer["detail"]) == ("no-data", detail)
+    assert client.get("/v1/reports/yearly/2025").json["base_year"] is None  # it is one itself
     assert client.get("/v1/reports/yearly/24").status_code == 422
 
 
