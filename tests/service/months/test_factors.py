@@ -115,3 +115,18 @@ def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(light):
         assert row["operational_g"]["value"] == pytest.approx(
             found["totals"]["operational_g"]["value"], rel=1e-12
         )
+
+
+def test_a_factor_names_the_files_with_a_day_in_the_month_or_beside_it(light, tmp_path):
+    """Months are those of a time zone, days of files are those of UTC."""
+    days = ("2026-04-29", "2026-04-30", "2026-05-05", "2026-06-01", "2026-06-02")
+    for day in days:
+        file = tmp_path / f"{day}.csv"
+        hours = (f"{day}T{hour:02d}:00Z,120" for hour in range(24))
+        file.write_text("\n".join(("start_utc,g_per_kwh", *hours)))
+        import_csv(light, file, "DE", "lifecycle", "average")
+    job(light, 1, zone="DE")
+    (row,) = months(light)["factors"]
+    assert row["quality"] == "hourly"
+    named = sorted(file["name"] for file in row["files"])
+    assert named == [f"{day}.csv" for day in days[1:4]]
