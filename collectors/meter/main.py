@@ -26,7 +26,7 @@ from gramwatt.collectors.settings.installation import has_service
 from gramwatt.collectors.spool.counts import Processes
 from gramwatt.collectors.spool.score import Ended, lines, preload_engine, report_location
 from gramwatt.collectors.spool.spool import SpoolFolder
-from gramwatt.collectors.track.counts import JobFolder, remove_left_over
+from gramwatt.collectors.track.counts import PRINTED, JobFolder, remove_left_over
 from gramwatt.collectors.track.session import COMMAND
 
 FIRST_SYNC_NS, SYNC_EVERY_NS = NS_PER_S // 3, 30 * NS_PER_S
@@ -190,15 +190,25 @@ def main() -> int:
     meter.say_closed(home=str(meter.home), see=report_location(ended))
     if meter.wants_lines:
         meter.say_closed(lines=_end_lines(ended, meter.log))
-    waits = any(map(meter.processes.lives, meter.processes.deciding()))
+    has_reader = any(map(meter.processes.lives, meter.processes.deciding()))
+    waits = has_reader and not os.path.exists(folder.at(PRINTED))
     if not (waits or meter.unwritten):  # else what was counted is in memory alone
         folder.remove()
+    _let_go(wake)
     # `run` waits for a server itself; a store that is on this machine is not waited for.
     by_track = meter.role != COMMAND
     sends_itself = by_track if meter.config.server else not by_track and has_service()
     if sends_itself:
         loop.sync()
     return 0
+
+
+def _let_go(wake: int) -> None:
+    """Give up the folder's lock and FIFO: whoever still reads may delete the folder."""
+    os.close(wake)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
 
 
 def _args(folder: JobFolder, dependencies: Dependencies) -> dict[str, Any] | None:

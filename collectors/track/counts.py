@@ -198,6 +198,22 @@ class JobFolder:
         os.close(lock)
         return True
 
+    def discard(self) -> bool:
+        """Delete a closed one; False while its meter still works, which deletes it itself.
+
+        Else the meter would write into the folder of the next run of this id, which takes the name
+        once it is free, that the job has ended.
+        """
+        if not os.path.exists(self.at(CLOSED)):  # gone, or already the next run's
+            return True
+        lock = self.lock()
+        if lock is None:
+            return False
+        if os.path.exists(self.at(CLOSED)):
+            self.remove()
+        os.close(lock)
+        return True
+
     def remove(self) -> None:
         """Delete it; nobody may need it any more."""
         names = sorted(_listed(self.path), key=lambda name: name == CLOSED)
@@ -396,10 +412,9 @@ def remove_left_over() -> None:
     for name in _listed(root) if root else ():
         folder = JobFolder(f"{root}/{name}")
         if os.path.exists(folder.at(CLOSED)):
-            is_left = _age_s(folder.at(CLOSED)) > KEPT_S
-        else:
-            is_left = _age_s(folder.path) > UNMETERED_S and not folder.is_metered()
-        if is_left:
+            if _age_s(folder.at(CLOSED)) > KEPT_S:
+                folder.discard()
+        elif _age_s(folder.path) > UNMETERED_S and not folder.is_metered():
             folder.remove()
 
 

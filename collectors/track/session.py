@@ -58,6 +58,8 @@ CLOSE_TIMEOUT_S = 2.0
 LINES_TIMEOUT_S, LONG_LINES_TIMEOUT_S = 0.3, 2.0
 """How long a job waits at its end for the line about it [s], the latter if it took more than
 LONG_NS; its journal is whole before."""
+GONE_TIMEOUT_S = 0.2
+"""How long it then waits for the meter to let go of the folder in memory [s]."""
 LONG_NS = 60_000_000_000
 RESTART_WAITS_S = (0.0, 1.0, 5.0, 30.0, 120.0)
 """Pause before each further meter that this process starts; after the last one it starts none."""
@@ -311,7 +313,9 @@ class Client:
             if not folder.take(PRINTED):  # another process that ended at the same moment has
                 self.lines = []
             if not self.unwritten:  # else what was counted is in memory alone
-                folder.remove()
+                # A meter that still makes the lines deletes the folder itself.
+                is_done = self.lines is not None or not lines
+                self._wait(folder.discard, time.monotonic() + is_done * GONE_TIMEOUT_S)
         else:
             print_message(_NOT_CLOSED if self.ready else _NOT_STARTED)
         return self.closed

@@ -12,7 +12,7 @@ import time
 
 from gramwatt.collectors.settings.proc import process_start_ns
 from gramwatt.collectors.spool.counts import Processes
-from gramwatt.collectors.track.counts import JobFolder
+from gramwatt.collectors.track.counts import PRINTED, JobFolder
 
 
 def main() -> None:
@@ -52,6 +52,9 @@ def main() -> None:
     if mode == "late":
         time.sleep(0.8)
         folder.say({**status, "lines": ["the figures"]})
+        if os.path.exists(folder.at(PRINTED)):  # nobody waits any more
+            folder.remove()
+    os.close(0)  # the lock
 
 
 if __name__ == "__main__":

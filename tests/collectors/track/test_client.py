@@ -231,6 +231,24 @@ def test_settings_of_a_megabyte_arrive_whole(fake):
     assert start["args"]["tags"] == tags
 
 
+def test_a_next_run_of_the_id_has_a_folder_that_the_meter_before_does_not_touch(fake):
+    fake("late")
+    first, second = Client("j", "track", {}), Client("j", "track", {})
+    first.start()
+    assert first.wait_ready(60)
+    assert first.stop("completed", lines=True)
+    assert os.path.isdir(str(first.folder)), "its meter still makes the lines"
+    second.start()
+    assert second.folder != first.folder
+    deadline = time.monotonic() + 60
+    while os.path.isdir(str(first.folder)) and time.monotonic() < deadline:
+        second.poll()
+        time.sleep(0.01)
+    assert not os.path.isdir(str(first.folder))
+    assert not second.closed
+    assert second.stop("completed")
+
+
 @pytest.mark.parametrize("took_s", [1.0, 61.0])
 def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(fake, took_s):
     fake("late")
