@@ -37,6 +37,7 @@ from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.figures.formatting import jobs_text
+from gramwatt.sci.figures.structs import convert, decode
 from gramwatt.sci.month.columns import TABLES
 from gramwatt.sci.month.document import Beside, month_document, months_before
 from gramwatt.sci.month.documents import MarketFactor, MonthSums, StatementDoc
@@ -523,7 +524,7 @@ class _OfJob(Struct):
 def _job_of(name: str, line: bytes) -> str:
     """Return the id of the job that a line of a file is of; raises EvidenceError for none."""
     try:
-        job_id = msgspec.json.decode(line, type=_OfJob).job_id
+        job_id = decode(line, _OfJob).job_id
     except (ValueError, RecursionError):
         job_id = ""
     if not "" < job_id < _END:
@@ -586,7 +587,7 @@ class _Check:
             here = f"this release reads format {FORMAT}"
             raise EvidenceError(ABOUT, f"format {stated!r} is not known: {here}")
         try:
-            return msgspec.convert(about, AboutDoc)
+            return convert(about, AboutDoc)
         except msgspec.ValidationError as error:
             raise EvidenceError(ABOUT, f"does not say what the bundle holds: {error}") from None
 
@@ -628,7 +629,7 @@ class _Check:
             verdict.not_compared.append(f"{name}: its intervals were deleted: not scored again")
             self.bare += 1
             try:
-                return msgspec.convert(stated, JobDoc)
+                return convert(stated, JobDoc)
             except msgspec.ValidationError as error:
                 raise EvidenceError(name, f"is not the document of a job: {error}") from None
         try:
@@ -679,9 +680,7 @@ class _Check:
         stated = _parsed(MONTH, self.bundle.text(MONTH))
         sums = sum_month(self.rows.execute, month, project)
         try:
-            before = msgspec.convert(
-                _parsed(BEFORE, self.bundle.text(BEFORE)), dict[str, MonthSums]
-            )
+            before = convert(_parsed(BEFORE, self.bundle.text(BEFORE)), dict[str, MonthSums])
             last = before.get(previous_month(month))
             computed = normal(month_document(sums, last, before, _beside(stated)))
             for row in (row for of in (stated, computed) for row in of["factors"]):

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.collectors.settings.config import plain_address, resolve
 from gramwatt.sci.figures.formatting import all_digits
+from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.month.documents import MonthTotals
 from gramwatt.service.common.errors import NotReadyError
@@ -125,7 +126,7 @@ def _projects(session: Session, month: str) -> dict[tuple[str, ...], float]:
     )
     energies: dict[tuple[str, ...], float] = {}
     for row in session.execute(statement.order_by(MonthSum.project).limit(PROJECTS_MOST)):
-        total_g = msgspec.json.decode(row.document, type=_Sums).totals.total_g
+        total_g = decode(row.document, _Sums).totals.total_g
         if total_g is not None:
             for bound in BOUNDS:
                 energies[row.project, bound] = getattr(total_g, bound)

@@ -26,6 +26,7 @@ from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.collectors.settings.config import resolve
 from gramwatt.collectors.settings.identity import LAST
 from gramwatt.collectors.settings.installation import install_command, local_store
+from gramwatt.sci.figures.structs import convert
 from gramwatt.sci.suggest.documents import BASES, HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
 from gramwatt.sci.suggest.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
@@ -113,14 +114,14 @@ def answer(document: dict[str, Any], job: Job = None, local: Local = False) -> S
 def _of_job(config: Config, job: str, *, local: bool) -> SuggestDoc:
     """Return the answer for a job of the server that is set, else of this machine's store."""
     if config.server is not None and not local:
-        return msgspec.convert(_of_server(job), SuggestDoc)
+        return convert(_of_server(job), SuggestDoc)
     store = local_store()
     if store is None:
         refuse(
             "jobs are in the store of the extra `service`, or on a server: to install it, "
             f"{install_command('service')}; or ask by options: gramwatt suggest --hardware NAME"
         )
-    return msgspec.convert(store.suggest(config.home, job), SuggestDoc)
+    return convert(store.suggest(config.home, job), SuggestDoc)
 
 
 def _of_server(job: str) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from msgspec import convert, to_builtins
+from msgspec import to_builtins
 
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.cli.options import AsJson
 from gramwatt.collectors.settings.config import PARSERS
 from gramwatt.collectors.track.messages import print_message
+from gramwatt.sci.figures.structs import convert
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta, UnsetType
 
 from gramwatt.sci.figures.errors import ScoreError
+from gramwatt.sci.figures.structs import convert
 
 TEXT_MOST = 200
 """Characters of the longest text of a request."""
@@ -130,7 +131,7 @@ def _checked(kind: Any, value: Any, name: str, *, strict: bool) -> Any:
     try:
         if isinstance(value, str) and (reader := _reader_of(kind)):
             value = reader(value)
-        value = msgspec.convert({"value": value}, _holder(kind), strict=strict).value
+        value = convert({"value": value}, _holder(kind), strict=strict).value
         return in_utc(value) if isinstance(value, datetime) else value
     except (msgspec.ValidationError, ValueError) as error:
         match = _PLACE.fullmatch(str(error))

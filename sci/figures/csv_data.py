@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from gramwatt.sci.figures.checks import InputError, meaning, parse, types_of
+from gramwatt.sci.figures.structs import convert
 
 LIST_SEPARATOR = ";"
 OVERLAY = "overlay: "
@@ -105,7 +106,7 @@ def read_rows(kind: type[R], text: str, name: str = "") -> Iterator[R]:
             if cell
         }
         try:
-            yield msgspec.convert(cells, kind, strict=False)
+            yield convert(cells, kind, strict=False)
         except msgspec.ValidationError as error:
             raise ValueError(f"{name} line {reader.line_num}: {_why(kind, cells, error)}") from None
 

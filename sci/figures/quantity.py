@@ -26,6 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gramwatt.sci.figures.errors import QuantityError, ScoreError
+from gramwatt.sci.figures.structs import convert
 
 Kind = Literal[
     "measured", "integrated", "attributed", "declared", "catalog", "derived", "estimated"
@@ -372,7 +373,7 @@ def figure_of(document: Mapping[str, Any], name: str) -> Quantity | None:
 def read_figure(data: Any) -> Quantity:
     """Return a figure of JSON data; raises QuantityError for what is not one."""
     try:
-        return msgspec.convert(data, Quantity)
+        return convert(data, Quantity)
     except msgspec.ValidationError as error:
         raise QuantityError(f"not a figure: {error}") from None
 

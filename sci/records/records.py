@@ -29,6 +29,7 @@ from gramwatt.sci.figures import checks
 from gramwatt.sci.figures.checks import FIRST_YEAR, LAST_YEAR, Moment, Pue, Share, in_utc
 from gramwatt.sci.figures.errors import RecordError
 from gramwatt.sci.figures.quantity import Kind
+from gramwatt.sci.figures.structs import decoder
 
 VERSION = 1
 _NO_NUMBER = re.compile(rb"(?<=[:,\[ ])(?:NaN|-?Infinity)(?=[,}\] ])")
@@ -314,7 +315,7 @@ SIDE = frozenset(
 )
 """Figures beside the energy: one beyond its bounds goes to `extra`, its line counts without it."""
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(AnyRecord)
+_DECODER = decoder(AnyRecord)
 _TIMES = {
     JobRecord: ("started_at",),
     IntervalRecord: ("start", "end"),

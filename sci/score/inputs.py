@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from msgspec import MsgspecError, Struct, convert, field, to_builtins
+from msgspec import MsgspecError, Struct, field, to_builtins
 from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import GramwattError, ScoreError
+from gramwatt.sci.figures.structs import convert
 from gramwatt.sci.grid.intensity import IntensityLookup, IntensityPoint
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.corrections import Correction, corrected

@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 from gramwatt.collectors.settings.config import TAGS_MAX
 from gramwatt.sci.figures.checks import Pue
 from gramwatt.sci.figures.document import JobHead
+from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.records.records import LINE_MAX_B, TYPES, UNIT_PATTERN, VERSION, JobKind
 from gramwatt.service.api.access import Access
 from gramwatt.service.api.problems import CODES, Problem
@@ -235,7 +236,7 @@ def _items(stream: BinaryIO, limit_b: int) -> Iterator[bytes]:
     if len(body) > limit_b or body.count(b",") > COMMAS_MOST:
         raise Problem("body-too-large", CODES["body-too-large"][1])
     try:
-        items = msgspec.json.decode(body, type=list[msgspec.Raw])
+        items = decode(body, list[msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
         raise Problem("bad-json", "send a JSON array of records, or NDJSON") from None
     return (bytes(item)[: LINE_MAX_B + 1] for item in items)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from msgspec import convert, to_builtins
+from msgspec import to_builtins
 
 from gramwatt.collectors.cli import server
 from gramwatt.collectors.settings.identity import LAST, RUNS
 from gramwatt.collectors.settings.installation import has_service, install_command
 from gramwatt.sci.figures.document import JobDoc, JobHead
+from gramwatt.sci.figures.structs import convert
 from gramwatt.service.cli.common import author, current_service, job_errors, stop
 from gramwatt.service.cli.common import run_ids as ids_of_store
 from gramwatt.service.common.answers import JobsAnswer

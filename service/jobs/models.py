@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.figures.structs import decoder
 from gramwatt.sci.month.columns import JOB_TERMS
 from gramwatt.sci.month.documents import ModelDoc, TermsDoc
 from gramwatt.sci.month.model_totals import (
@@ -36,7 +36,7 @@ KEPT_MOST = 256
 """Models whose sums a process keeps."""
 _HEARD = 1_000_000_007
 """Times of arrival are added modulo this prime: sums of whole ones would not fit a column."""
-_head = msgspec.json.Decoder(RunHead)
+_head = decoder(RunHead)
 _kept: OrderedDict[Any, tuple[Any, ModelDoc]] = OrderedDict()
 _lock = Lock()
 

@@ -9,6 +9,7 @@ import msgspec
 from gramwatt.reports.badge import badge
 from gramwatt.sci.figures.formatting import plain, text, value_text
 from gramwatt.sci.figures.quantity import METERED, Quantity
+from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.month.document import months_before
 from gramwatt.sci.month.documents import MonthTotals, ProjectRow
 from gramwatt.service.access.projects import one_project
@@ -52,7 +53,7 @@ def project_badge(service: Service, project: str, unit: str | None) -> str:
 
 
 def _decoded(document: str) -> _Sums:
-    return msgspec.json.decode(document, type=_Sums)
+    return decode(document, _Sums)
 
 
 def _of_month(sums: _Sums, month: str, project: str, unit: str | None) -> str:

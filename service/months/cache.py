@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
+from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.month.documents import MonthAdvice, MonthSums
 from gramwatt.service.container import Service
 from gramwatt.service.months.large import MonthScope, scope_sums
@@ -73,11 +74,11 @@ def sums_by_name(
     for name, stored in kept_sums(service, names).items():
         if (stored.holds or as_kept) and stored.document is not None:
             try:
-                sums[name] = msgspec.json.decode(stored.document, type=kind)
+                sums[name] = decode(stored.document, kind)
                 continue
             except msgspec.ValidationError:  # kept by another release
                 pass
-        sums[name] = msgspec.json.decode(_made(service, name, stored.document), type=kind)
+        sums[name] = decode(_made(service, name, stored.document), kind)
     return sums
 
 
@@ -107,7 +108,7 @@ def month_advice(service: Service, sums: MonthSums) -> MonthAdvice:
         row = session.get(MonthSum, name)
         if row is not None and row.advice is not None and row.advised_of == row.changes:
             try:
-                return msgspec.json.decode(row.advice, type=MonthAdvice)
+                return decode(row.advice, MonthAdvice)
             except msgspec.ValidationError:  # kept by another release
                 pass
         from gramwatt.service.months.advice import advised  # the engine, loaded where it is asked
@@ -121,7 +122,7 @@ def month_advice(service: Service, sums: MonthSums) -> MonthAdvice:
 
 def _decoded(document: str) -> MonthSums | None:
     try:
-        return msgspec.json.decode(document, type=MonthSums)
+        return decode(document, MonthSums)
     except msgspec.ValidationError:  # kept by another release
         return None
 

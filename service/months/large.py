@@ -17,6 +17,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.sci.figures.structs import decode
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.container import Service
 from gramwatt.service.months.rows import changes_of, from_session
@@ -102,7 +103,7 @@ def main() -> int:
     """Read a request from standard input and write its answer, after what answers others."""
     os.nice(NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which waits for this
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_Request)
+    request = decode(sys.stdin.buffer.read(), _Request)
     store = Store(request.url)
     try:
         with store.read() as session:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from gramwatt.sci.figures.document import QualityDoc
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.month.document import months_before
 from gramwatt.sci.month.documents import (
     LedgerRow,
@@ -146,7 +147,7 @@ def model_totals(service: Service) -> dict[str, dict[str, Quantity | None]]:
     names = [(month, scope) for month in months_with_data(service) for scope in scopes]
     parts: dict[tuple[str, str], list[Quantity | None]] = {}
     for kept in kept_sums(service, names).values():
-        for row in msgspec.json.decode(kept.document or '{"models": []}', type=_Models).models:
+        for row in decode(kept.document or '{"models": []}', _Models).models:
             parts.setdefault((row.model_id, row.persona), []).append(row.total_g)
     totals: dict[str, dict[str, Quantity | None]] = {}
     for (model, persona), figures in sorted(parts.items()):
@@ -204,7 +205,7 @@ class _Totals(msgspec.Struct):
 def _kept_bar(month: str, kept: Kept) -> Bar:
     if kept.document is None:
         return Bar(month, 0, None, is_known=False)
-    sums = msgspec.json.decode(kept.document, type=_Totals)
+    sums = decode(kept.document, _Totals)
     return Bar(month, sums.totals.jobs, sums.totals.total_g, grade=sums.data_quality.grade)
 
 
@@ -222,4 +223,4 @@ def _bars(
 
 
 def _decoded(text: str) -> OverviewDoc:
-    return msgspec.json.decode(text, type=OverviewDoc)
+    return decode(text, OverviewDoc)

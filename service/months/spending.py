@@ -8,13 +8,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.document import DayDoc, JobDoc
 from gramwatt.sci.figures.quantity import Quantity, total_known
+from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.figures.units import kg_from_g
 from gramwatt.sci.month.documents import BudgetStatus, BudgetUse, MonthDay, MonthTotals
 from gramwatt.sci.month.month import previous_month
@@ -110,7 +110,7 @@ def month_spending(
 def _of_group(service: Service, month: str, group: Group) -> MonthSpending:
     """Return what a group emitted, summed now: inputs that its projects share count once."""
     _, text = scope_sums(service, MonthScope(month, None, *group.scope(month)))
-    spent = msgspec.json.decode(text, type=_Spent)
+    spent = decode(text, _Spent)
     before = JobMonth.month == previous_month(month), group.holds(JobMonth.job, JobMonth.project)
     with service.store.read() as session:
         holds = group.holds(Job.id, Job.project)

@@ -15,6 +15,7 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from gramwatt.sci.figures.document import IntensityUsedDoc, JobDoc, JobHead, SeriesPoint, StepsDoc
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.records.records import format_time
 
 if TYPE_CHECKING:
@@ -68,15 +69,15 @@ def split_job(document: JobDoc) -> tuple[str, str]:
 
 def read_job(text: str, series: str | None = None) -> JobDoc:
     """Return the job document of two texts; empty over time without the second."""
-    document = msgspec.json.decode(text, type=JobDoc)
+    document = decode(text, JobDoc)
     if series is None:
         return document
-    return replace(document, **asdict(msgspec.json.decode(series, type=_OverTime)))
+    return replace(document, **asdict(decode(series, _OverTime)))
 
 
 def as_stored(document: JobDoc) -> JobDoc:
     """Return a document as it is once it was stored."""
-    return msgspec.json.decode(msgspec.json.encode(document), type=JobDoc)
+    return decode(msgspec.json.encode(document), JobDoc)
 
 
 def head_text(document: JobDoc) -> str:
@@ -90,14 +91,14 @@ def head_text(document: JobDoc) -> str:
 
 def read_head(text: str) -> JobHead:
     """Return the head of a job as lists show it."""
-    return msgspec.json.decode(text, type=JobHead)
+    return decode(text, JobHead)
 
 
 def read_month(text: str) -> MonthDoc:
     """Return the document of a month."""
     from gramwatt.sci.month.documents import MonthDoc  # plans and lists start without it
 
-    return msgspec.json.decode(text, type=MonthDoc)
+    return decode(text, MonthDoc)
 
 
 def upsert(
