@@ -16,7 +16,7 @@ from gramwatt.sci.records.records import parse_time
 
 NO_JOB = "No job yet. Run one under the meter: gramwatt run -- python train.py"
 GAP = "  "
-LEFT_OUT_FIRST = {"Started": 18, "SCI": 18, "Time": 18, "Energy": 8}
+LEFT_OUT_FIRST = {"Started": 18, "SCI": 18, "Time": 18, "Energy": 8, "State": 8}
 """Columns in the order in which they are left out of a narrow terminal, as long as names and tags
 have less room than that and than they need."""
 UNIT_MOST = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Sequence
 from textwrap import TextWrapper, wrap
@@ -25,12 +26,15 @@ from gramwatt.sci.figures.formatting import (
 )
 from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.units import s_from_h
 from gramwatt.sci.month.compare import ScoreChangeDoc
 from gramwatt.sci.month.documents import ModelDoc
 from gramwatt.sci.month.repeated import RunsComparisonDoc, RunsDoc
 from gramwatt.sci.records.records import parse_time
 
 WINDOWS_SHOWN = 20
+ALIKE = (("a lamp of 10 W", 0.01, 1.0), ("an oven of 2 kW", 2.0, math.inf))
+"""What energy is compared with: its power [kW], and up to which energy [kWh]."""
 IN_REMARKS = ("pue-undeclared",)
 """Notices that are among the remarks of a score."""
 
@@ -44,6 +48,7 @@ def job_lines(document: JobDoc) -> list[str]:
     started = minute_text(document.started_at)
     rows = [
         ("Energy", _with_range(document.energy_kwh)),
+        *_as_much_as(document.energy_kwh),
         ("Electricity", _with_range(document.operational_g)),
         ("Making the hardware", _with_range(document.embodied_g)),
         ("Total", _with_range(document.total_g)),
@@ -71,6 +76,15 @@ def job_lines(document: JobDoc) -> list[str]:
     if document.zone is None:
         lines.append(f"Where did it run? gramwatt job {document.job_id} --set zone=DE")
     return lines
+
+
+def _as_much_as(energy_kwh: Quantity | None) -> list[tuple[str, str]]:
+    """Return what uses as much energy, and how long it takes; nothing below a second."""
+    if energy_kwh is None:
+        return []
+    name, power_kw, _ = next(row for row in ALIKE if energy_kwh.value < row[2])
+    seconds = s_from_h(energy_kwh.value / power_kw)
+    return [("As much as", f"{name} in {duration(seconds)}")] if seconds >= 1.0 else []
 
 
 def _sentence(document: JobDoc) -> str:

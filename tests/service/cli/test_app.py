@@ -144,6 +144,11 @@ def test_reports_are_written_and_named_on_stdout(two_jobs, tmp_path):
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.06)
 
 
+def test_a_job_says_what_uses_as_much(two_jobs):
+    # 3 minutes at 600 W are 30 Wh.
+    assert " a lamp of 10 W in 3 h" in gramwatt("job", "job-1")[1]
+
+
 def test_a_month_says_what_it_lacks_on_stderr(home, two_jobs):
     service = open_store(home)
     ingest(service, "job-3", lines(journal("job-3", end_state=None)))

@@ -77,6 +77,13 @@ def test_a_wide_terminal_shows_every_column(every_sort, monkeypatch):
     assert "05-11 08:00" in gramwatt("jobs")[1]
 
 
+def test_a_narrow_terminal_keeps_id_name_and_carbon(every_sort, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    title, running, *_ = gramwatt("jobs")[1].splitlines()
+    assert title.split() == ["Job", "Name", "CO2e"]
+    assert running.startswith("20260513-080000  at work run")
+
+
 def test_a_pipe_gets_whole_names_and_every_column(every_sort, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     title, *rows = gramwatt("jobs")[1].splitlines()
