@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from unittest import mock
 
 from msgspec.structs import astuple
 
@@ -16,6 +17,9 @@ from benchmarks.suggestions.effects import measured_effects, percentile
 from benchmarks.suggestions.fit import fits, points
 from benchmarks.suggestions.groups import REFUSED, TUNED, Group, groups, measurements, pairs
 from benchmarks.suggestions.score import (
+    EIGHTEEN,
+    SHARE_LEVEL,
+    SHARE_SLOPE,
     Outcome,
     Said,
     baselines,
@@ -26,7 +30,8 @@ from benchmarks.suggestions.score import (
     summary,
 )
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.estimate.ranking import REFERENCE, compare
+from gramwatt.sci.estimate import ranking
+from gramwatt.sci.estimate.ranking import REFERENCE, compare, number
 from gramwatt.sci.suggest.documents import ADVISED
 from gramwatt.sci.suggest.measured import ResultRow
 
@@ -36,6 +41,10 @@ PAGE = ROOT / "docs" / "reference" / "suggestions-accuracy.md"
 ANSWERED, MEDIAN, P90, WORSE, STATED, HOLDS = 0.95, 0.05, 0.20, 0.05, 0.08, (0.70, 0.92)
 """Aims: least answered, most regret, most advised that is worse than staying, how far stated odds
 may lie from true ones, and the fraction of the ranges of time that hold in a source."""
+RULE, FIGHTING = (
+    ("share-energy-level", "share-energy-slope"),
+    ("ml-energy-video", "ml-energy-video-chat"),
+)
 LEAST = 30
 """Fewest answers of a bin, or of a source and class, that are held to an aim."""
 TEXT = """# Accuracy of the suggestions
@@ -53,9 +62,18 @@ table says. Every source and class weighs alike.
 {totals}
 "Advised" follows changes of 7 in 10 and more, and stays otherwise.
 
+"Eighteen numbers" is a simple design: two exponents by kind of work, rated power, one spread and
+one rule for the present power.
+
 ## By source
 
 {by_source}
+## Where goals fight
+
+Eighteen numbers order image and video models better. With their rule for the present power so
+does the engine, at the price of advice that is worse than staying:
+
+{fight}
 ## Odds
 
 Odds of the likelier side. A bin of {least} answers and more is held to 8 points.
@@ -122,9 +140,9 @@ class Results:
             near = abs(row.stated - row.true) <= STATED or row.number < LEAST
             text = f"odds of {percent(row.stated)} are true in {percent(row.true)}"
             checks.append((near, text))
-        for name, (number, holds) in coverage(self.said).items():
-            text = f"{percent(holds)} of {number} ranges of time hold: {name}"
-            checks.append((HOLDS[0] <= holds <= HOLDS[1] or number < LEAST, text))
+        for name, (answers, holds) in coverage(self.said).items():
+            text = f"{percent(holds)} of {answers} ranges of time hold: {name}"
+            checks.append((HOLDS[0] <= round(holds, 2) <= HOLDS[1] or answers < LEAST, text))
         return [text for met, text in checks if not met]
 
 
@@ -141,8 +159,12 @@ def page(results: Results) -> str:
         ),
         by_source=table(
             "source and class|questions|answered|regret, median and 90th|right order|"
-            "advised|advised, worse|ranges of time hold",
+            "advised|advised, worse|ranges of time hold|eighteen numbers: regret|order",
             _by_source(results),
+        ),
+        fight=table(
+            "rule for the present power|source and class|right order|advised, worse",
+            _fight(results),
         ),
         bins=table(
             "odds|answers|stated|true",
@@ -178,6 +200,8 @@ def _totals(results: Results) -> Iterator[Sequence[object]]:
 
 def _by_source(results: Results) -> Iterator[Sequence[object]]:
     holds = coverage(results.said)
+    rank = baselines(results.catalog)[EIGHTEEN]
+    simple = list(outcomes(results.groups, results.catalog, rank))
     for group in {group.name: group for group in sorted(results.groups, key=_by_class)}.values():
         first, advised = (
             summary([item for item in items if item.name == group.name])
@@ -185,7 +209,31 @@ def _by_source(results: Results) -> Iterator[Sequence[object]]:
         )
         regret = f"{percent(first.median)}, {percent(first.p90)}"
         moved = (first.right, advised.moved, advised.worse, holds[group.name][1])
-        yield group.name, first.questions, first.answered, regret, *moved
+        plain = summary([item for item in simple if item.name == group.name])
+        beside = (f"{percent(plain.median)}, {percent(plain.p90)}", plain.right)
+        yield group.name, first.questions, first.answered, regret, *moved, *beside
+
+
+def _fight(results: Results) -> Iterator[Sequence[object]]:
+    """Yield what another rule for the present power would do to the classes that it is for."""
+    for words, rule in (("shipped", None), (EIGHTEEN, (SHARE_LEVEL, SHARE_SLOPE))):
+        figures = dict(zip(RULE, rule, strict=True)) if rule else {}
+
+        def changed(figure: str, regime: str = "all", of: dict[str, float] = figures) -> float:
+            return of.get(figure, number(figure, regime))
+
+        engine = Engine(results.catalog)
+        asked = [group for group in results.groups if group.source in FIGHTING]
+        with mock.patch.object(ranking, "number", changed):
+            first = list(outcomes(asked, results.catalog, engine))
+            advised = list(outcomes(asked, results.catalog, engine, ADVISED))
+        for name in sorted({group.name for group in asked}):
+            ends = (summary([i for i in items if i.name == name]) for items in (first, advised))
+            yield (
+                words,
+                name,
+                *(getattr(s, f) for s, f in zip(ends, ("right", "worse"), strict=True)),
+            )
 
 
 def _by_class(group: Group) -> tuple[str, str]:
@@ -204,10 +252,12 @@ def _published(results: Results) -> Iterator[Sequence[object]]:
                 key = (group.workload_class, pair.now.id, pair.target.id)
                 by_devices.setdefault(key, []).append((group, pair.time, sheet.time.value))
     for rows in by_devices.values():
-        for group, time, ranking in rows:
+        for group, time, sheet_time in rows:
             for other, published, _ in rows:
                 if name := _relation(group, other):
-                    found.setdefault(name, []).append((abs(time - published), abs(time - ranking)))
+                    found.setdefault(name, []).append(
+                        (abs(time - published), abs(time - sheet_time))
+                    )
     for name, errors in sorted(found.items()):
         ends = (math.exp(percentile(sorted(side), 0.8)) for side in zip(*errors, strict=True))
         yield name, len(errors), *(f"x/÷ {end:.2f}" for end in ends)

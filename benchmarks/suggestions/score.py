@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
-from benchmarks.suggestions.groups import Group, framework_of
+from benchmarks.suggestions.groups import Group, framework_of, precision_of
 from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.catalog.hardware import Hardware
-from gramwatt.sci.estimate.ranking import Log
+from gramwatt.sci.estimate.ranking import Log, Work
+from gramwatt.sci.estimate.ranking import peak as peak_of
 
 TIE = 0.02
 """Difference of logarithms of energy below which two devices have no order."""
@@ -43,6 +45,7 @@ def baselines(catalog: Catalog) -> dict[str, Ranker]:
         "stay": lambda group, now: {},
         "peak rate a rated watt": _thumb(catalog, _rated_watts_a_peak),
         "newest": _thumb(catalog, lambda part, tuned: -float(part.release_year or 0)),
+        EIGHTEEN: partial(_eighteen, catalog),
     }
 
 
@@ -54,6 +57,58 @@ def _thumb(catalog: Catalog, figure: Callable[[Hardware, bool], float]) -> Ranke
         return {name: Answer(log.odds, log) for name, log in apart.items()}
 
     return rank
+
+
+EIGHTEEN = "eighteen numbers"
+"""A simple design: two exponents by regime, rated power, one rule for the present power."""
+EXPONENTS = {
+    "recsys": (0.3, 0.5),
+    "prefill": (0.25, 0.45),
+    "decode": (0.05, 0.45),
+    "served full": (0.8, 0.3),
+}
+BUSY = (0.4, 0.5)
+SHARE_LEVEL, SHARE_SLOPE, SHARE_SIZE, SHARE_SPREAD, SPREAD, GROWTH = (
+    -0.65,
+    -1.47,
+    1.2,
+    0.15,
+    0.35,
+    0.25,
+)
+WALL_RATED, WALL_HOST_W = 0.8, 250.0
+
+
+def _eighteen(catalog: Catalog, group: Group, now: str) -> dict[str, Answer]:
+    """Return what the simple design says of a group."""
+    row, part = group.rows[now], catalog.hardware(now)
+    levels = {name: _level(catalog.hardware(name), group, now) for name in group.rows}
+    infers = group.workload_class in ("batch-inference", "llm-serving")
+    share = row.power_w / (part.tdp_w or 1.0) if group.metric == "board" and row.power_w else None
+    answers = {}
+    for name in group.rows.keys() - {now}:
+        size = math.log((catalog.hardware(name).tdp_w or 1.0) / (part.tdp_w or 1.0))
+        value, spread = levels[name] - levels[now], SPREAD
+        if infers and share and abs(size) >= math.log(SHARE_SIZE):
+            value, spread = size * (SHARE_LEVEL + SHARE_SLOPE * math.log(share)), SHARE_SPREAD
+        log = Log(value, math.hypot(spread, GROWTH * value))
+        answers[name] = Answer(log.odds, log)
+    return answers
+
+
+def _level(part: Hardware, group: Group, now: str) -> float:
+    """Return the logarithm of energy a unit by the simple design."""
+    row, name = group.rows[now], group.workload_class
+    tuned = framework_of(row) in ("tensorrt", "nemo")
+    regime = "served full" if name == "llm-serving" and tuned else name
+    peak, bandwidth = EXPONENTS.get(regime, BUSY)
+    work = Work("busy", "fp8" if regime == "served full" else precision_of(row), tuned)
+    time = -peak * (peak_of(part, work) or 0.0)
+    time -= bandwidth * math.log(part.memory_bandwidth_gbs or 1.0)
+    if group.metric == "wall":
+        return time + math.log(WALL_RATED * (part.tdp_w or 1.0) + WALL_HOST_W / row.count)
+    one = 0.5 if name == "decode" and group.metric == "board" else 1.0
+    return time + one * math.log(part.tdp_w or 1.0)
 
 
 def _rated_watts_a_peak(part: Hardware, tuned: bool) -> float:

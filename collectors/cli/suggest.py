@@ -79,7 +79,7 @@ WORDS = {
     "likely": "likely, {} in 10",
     "more likely than not": "maybe, {} in 10",
     "too close to call": "too close",
-    "probably more": "rather more",
+    "probably more": "likely more",
 }
 """How sure a change is, in the table."""
 Job = Annotated[
@@ -138,6 +138,9 @@ def lines(answer: SuggestDoc, every: All = False, why: Why = None) -> list[str]:
         return list(_why(answer, why))
     ranked = [row for row in answer.answers if row.odds is not None]
     shown = ranked if every or len(ranked) <= FEW else ranked[:ROWS]
+    named = next((row for row in ranked if row.id == answer.lead), None)
+    if named is not None and named not in shown:
+        shown = [*shown[:-1], named]
     texts = [row for row in answer.answers if row.odds is None and row.action not in HARDWARE]
     lead = wrapped(answer.summary)
     for notice in answer.notices:
@@ -221,7 +224,7 @@ def _last(answer: SuggestDoc, hidden: int) -> list[str]:
     parts = [f"To be surer: {surer}."] if surer else []
     parts += [f"{hidden} more: --all."] if hidden > 0 else []
     if answer.answers:
-        name = shlex.quote(answer.answers[0].id).replace(" ", FIXED)
+        name = shlex.quote(answer.lead or answer.answers[0].id).replace(" ", FIXED)
         parts.append(f"Reasons: --why{FIXED}{name}")
     return wrapped(" ".join(parts))
 
@@ -237,7 +240,8 @@ def _why(answer: SuggestDoc, name: str) -> Iterator[str]:
         yield from wrapped(answer.summary)
         return
     rows = {row.id: row for row in listed}
-    text = listed[0].id if name == FIRST else name.lower()
+    text = answer.lead or listed[0].id
+    text = text if name == FIRST else name.lower()
     row = rows.get(name) or next(
         (row for row in rows.values() if text and (text in row.id or text in row.label.lower())),
         None,

@@ -174,7 +174,7 @@ def work_of(
     LLM serving is full where neither its concurrent sequences nor its power say otherwise; a full
     server in eight bits or an unknown precision may choose the narrowest one of each device.
     """
-    tuned = (framework or "").lower() in TUNED or precision in NARROW
+    tuned = is_tuned((framework or "").lower(), precision)
     if workload_class == "llm-serving":
         full = (batch_size or FULL_FROM) >= FULL_FROM and power_share is None
         choose = full and (precision is None or precision in NARROW)
@@ -184,6 +184,11 @@ def work_of(
     if regime == "sequence" and (model_parameters or SMALL_MODEL) < SMALL_MODEL:
         regime = "overhead"
     return Work(regime, precision, False, tuned, infers, power_share)
+
+
+def is_tuned(library: str, precision: str | None) -> bool:
+    """Tell whether the software is tuned to each device, by its name or its precision."""
+    return library in TUNED or precision in NARROW
 
 
 def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) -> Comparison | None:

@@ -33,8 +33,13 @@ of the devices, and more than 19 in 20 only where the change itself was measured
 BY_MAKING = 0.65
 """Highest probability for other hardware whose electricity is probably no less: its making alone,
 which is modelled, advises nothing."""
-Condition = Literal["rest", "host", "requests"]
-CONDITIONAL: Mapping[Condition, float] = {"rest": 0.65, "host": 0.89, "requests": 0.89}
+Condition = Literal["rest", "host", "partly-host", "requests"]
+CONDITIONAL: Mapping[Condition, float] = {
+    "rest": 0.65,
+    "host": 0.89,
+    "partly-host": 0.89,
+    "requests": 0.89,
+}
 """Highest probability where it rests on what is not known: that others use the rest of a board,
 what the host draws, that requests come together."""
 KINDS: Mapping[Basis, Kind] = {"own-runs": "measured", "measured": "derived"}
@@ -110,10 +115,11 @@ class Change(Struct, frozen=True, kw_only=True):
         saved = saved_g(now.total_g, carbon) if now and carbon else None
         total = now.total_g.times(carbon, "gCO2e") if now and carbon else estimate
         hours = self.time_h
-        if time is not None and work.hours:
+        present = work.device is not None and not work.misfit
+        if time is not None and work.hours and present:
             hours = time.scaled(work.hours, "h")
         used = self.energy_kwh
-        if energy is not None and work.hours and work.device is not None and work.power_w:
+        if energy is not None and work.hours and present and work.power_w:
             watts = work.power_w.value + work.host_w(work.now)
             used = energy.scaled(watts * work.count * work.hours / W_PER_KW, "kWh")
         yearly = None

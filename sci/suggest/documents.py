@@ -34,8 +34,9 @@ Action = Literal[
 HARDWARE: tuple[Action, ...] = ("change-hardware", "fewer-devices", "slice", "instance")
 """Actions that are a change of devices; of these a row has a `target` and a `count`."""
 Verdict = Literal["sure", "likely", "more likely than not", "too close to call", "probably more"]
+SURE = 0.9
 VERDICTS: tuple[tuple[float, Verdict], ...] = (
-    (0.9, "sure"),
+    (SURE, "sure"),
     (0.7, "likely"),
     (0.6, "more likely than not"),
     (0.4, "too close to call"),
@@ -115,12 +116,14 @@ class LeftOutDoc(Struct):
 class SuggestDoc(Struct, kw_only=True):
     """The answer: one sentence, then the rows by expected carbon, then what would make it surer.
 
+    `lead` is the id of the row that the sentence names, null where it names none.
     `compared_with` names the present run ("4 x NVIDIA V100", or a job), null without one; then
     ratios are over the first row. `reasons` hold for all rows. `refused` says why hardware is not
     ranked, null where it is. `estimate` is the carbon of the present run, where enough is known.
     """
 
     summary: str
+    lead: str | None = None
     compared_with: str | None = None
     ownership: Ownership = "rented"
     refused: str | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -77,6 +78,11 @@ class Need(Struct, frozen=True):
     each_gib: float | None
     arithmetic: str
 
+    @property
+    def least_gib(self) -> float:
+        """Return what is needed, of each device or of all together."""
+        return self.each_gib or self.total_gib or 0.0
+
     def fits(self, memory_gb: float, count: float) -> bool:
         """Tell whether that many devices of that memory hold it; marketed GB are GiB."""
         if self.each_gib is not None:
@@ -139,7 +145,7 @@ def smaller_need(
         return None
     changes: Iterable[tuple[str, dict[str, str]]]
     if request.trains:
-        changes = ((f"method {name}", {"method": name}) for name in ("lora", "qlora"))
+        changes = ((name, {"method": name.lower()}) for name in ("LoRA", "QLoRA"))
     else:
         changes = (
             (f"{bits}-bit weights", {"precision": name})
@@ -173,8 +179,7 @@ def left_out(
     word = reason = fix = None
     if offered is not None and part.id not in offered:
         word = "not offered there"
-        reason = f"the catalog lists no instance of {where} with it"
-        reason += f" in {request.region}" if request.region else ""
+        reason = f"by the catalog no instance of {request.full_region or where} has it"
     elif part.availability == "internal":
         word, reason = "not for sale", f"it is neither sold nor rented out ({part.form_factor})"
     elif stacks is not None and not set(stacks) & set(part.software):
@@ -192,7 +197,8 @@ def left_out(
         if need.streams(part):
             return None
         word = "does not fit"
-        reason = f"memory: {need.arithmetic}, more than {count:g} x {part.memory_gb:g} GiB"
+        has = f"{part.memory_gb:g} GiB" if need.each_gib else f"{count:g} x {part.memory_gb:g} GiB"
+        reason = f"needs {need.least_gib:.1f} GiB, has {has} ({need.arithmetic})"
         fix = _fitting(request, part, count, need)
     if word is None or reason is None:
         return None
@@ -203,7 +209,7 @@ def _fitting(request: SuggestRequest, part: Hardware, count: float, need: Need) 
     """Return the cheapest way to fit: fewer bits, or more devices."""
     smaller = smaller_need(request, part, count)
     if smaller:
-        return f"{smaller[0]} fit ({smaller[2].total_gib:.1f} GiB)"
+        return f"{smaller[0]} would ({smaller[2].total_gib:.1f} GiB)"
     if need.each_gib is None and part.memory_gb:
         return f"{need.devices(part.memory_gb)} of them hold it"
     return None
@@ -308,10 +314,11 @@ def devices_of(instance: Instance) -> float:
     return float(instance.count or instance.count_low or 1)
 
 
-def host_notes(catalog: Catalog, part: Hardware) -> list[str]:
+@lru_cache(maxsize=1024)
+def host_notes(catalog: Catalog, part: Hardware) -> tuple[str, ...]:
     """Return that the part's host needs software built for Arm; empty where it does not."""
     hosts = [catalog.cpu_of(row) for row in instances_of(catalog, part=part)]
     own = catalog.cpu(part.host_cpu) if part.host_cpu else None
     arm = own is not None and own.isa == "arm64"
     arm |= bool(hosts) and all(host and host.isa == "arm64" for host in hosts)
-    return ["its host is an Arm processor: the software must be built for Arm"] if arm else []
+    return ("its host is an Arm processor: the software must be built for Arm",) if arm else ()

@@ -30,7 +30,14 @@ from gramwatt.sci.estimate.ranking import (
 from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
 from gramwatt.sci.score.location import in_data_centre
 from gramwatt.sci.suggest.change import Change, Condition
-from gramwatt.sci.suggest.documents import ADVISED, Action, Basis, EffortDoc, LeftOutDoc
+from gramwatt.sci.suggest.documents import (
+    ADVISED,
+    SURE,
+    Action,
+    Basis,
+    EffortDoc,
+    LeftOutDoc,
+)
 from gramwatt.sci.suggest.embodied import (
     break_even,
     carbon_ratio,
@@ -52,7 +59,9 @@ from gramwatt.sci.suggest.request import WorkloadClass
 from gramwatt.sci.suggest.work import FULL_POWER, SMALL_POWER, Device, Work
 
 METERED_VENDORS = ("NVIDIA", "AMD", "Intel")
-"""Vendors of whose devices power under load was published; of the others nothing was found."""
+METERED_CLASSES: Mapping[str, tuple[WorkloadClass, ...]] = {"Qualcomm": ("batch-inference",)}
+"""Vendors of whose devices power under load was published, or was for some classes of work (MLPerf
+Inference v2.1 to v4.0 at the wall); of the others nothing was found."""
 OTHER_VENDOR, OTHER_KIND = Log(0.0, 0.3), Log(0.25, 0.3)
 """Time on a device with another vendor's software, on one that is no GPU too: 8 MI300X took as long
 at fine-tuning as data sheets say, 8 Gaudi2 1.7 times (MLPerf Training v4.0 to v5.0)."""
@@ -123,7 +132,7 @@ def rank(work: Work) -> Ranked:
     if work.device is None or work.misfit:
         rows, rest = _without_present(work, fitting)
     else:
-        rows, rest = _consolidated(work), []
+        rows, rest = [], []
         for device, count in fitting:
             variants = _variants(work, device, count)
             rows += variants if named else variants[:1]
@@ -131,7 +140,8 @@ def rank(work: Work) -> Ranked:
     rows.sort(key=order)
     worse = 0
     if not named:
-        rows = _one_a_family(rows)
+        rows = _one_a_family(rows, work)
+        rows = sorted([*rows, *_consolidated(work)], key=order)
         likely = [row for row in rows if row.probability is None or row.probability >= 0.4]
         if work.device is not None and not work.misfit:
             worse, rows = len(rows) - len(likely), likely
@@ -181,9 +191,9 @@ def _offered(work: Work, device: Device) -> frozenset[str] | None:
 def candidates(work: Work) -> list[Device]:
     """Return the devices that are named; else those that can be had, for such work, and slices.
 
-    Legacy devices, variants for export, those that nobody offers there and GPUs of which no rate of
-    matrix units is published only if named; cards for a desk where the present one stands there, or
-    the job must not leave the house.
+    Legacy devices, variants for export, those that nobody offers there, those metered for some work
+    alone and GPUs of which no rate of matrix units is published only if named; cards for a desk
+    where the present one stands there, or the job must not leave the house.
     """
     names = work.request.candidates
     if names is not None:
@@ -203,6 +213,8 @@ def _named(work: Work, name: str) -> list[Device]:
 def _is_option(work: Work, part: Hardware) -> bool:
     request, now = work.request, work.device.board if work.device else None
     if part.market in ("legacy", "other") or part.availability == "internal":
+        return False
+    if part.vendor in METERED_CLASSES:
         return False
     if part.availability != "sold" and (work.offered is None or part.id not in work.offered):
         return False
@@ -230,14 +242,12 @@ def _count(work: Work, device: Device) -> float:
     edge = "edge" in part.intended_use and part.device_class != "gpu"
     if fixed or edge or need is None or need.each_gib is not None or not part.memory_gb:
         return work.count
-    return _servers(work, float(need.devices(part.memory_gb)))
+    return _servers(float(need.devices(part.memory_gb)))
 
 
-def _servers(work: Work, count: float) -> float:
-    """Return a count that there are servers of: eights, and 1, 2 or 4 to split a served model."""
-    if count > 8:
-        return 8.0 * math.ceil(count / 8)
-    return count if work.request.trains else 2.0 ** math.ceil(math.log2(count))
+def _servers(count: float) -> float:
+    """Return a count that work is divided among in practice: 1, 2, 4 or eights."""
+    return 8.0 * math.ceil(count / 8) if count > 8 else 2.0 ** math.ceil(math.log2(count))
 
 
 def _without_present(
@@ -370,7 +380,7 @@ def _fewer(work: Work, device: Device, same: Change) -> Change | None:
         needed = max(needed, float(need.devices(memory)))
     if need is None or not memory:
         return None
-    count = _servers(work, needed)
+    count = _servers(needed)
     if count > FEWER_MOST * work.count or not need.fits(memory, count):
         return None
     return _row(work, device, count, in_turn=turns)
@@ -450,17 +460,13 @@ def _priced(
         paid = paid_devices(work, device, count)
         carbon = carbon_ratio(work, time, energy, devices=ratio, target=device, paid=paid)
         hours, buy = break_even(work, device, energy, ratio)
-        advised = carbon is not None and board.odds < ADVISED <= carbon.odds
-        if advised and work.request.host_power_w is None:
-            condition = "host"
-            reasons.append(
-                "the devices alone are not clearly better: it saves by its host, an estimate"
-            )
+        if carbon is not None and work.request.host_power_w is None:
+            condition = _by_host(board, carbon, reasons)
     reasons += _notes(work, device, count)
     label, action, rented = f"{count:g} x {part.label}", _action(work, device, count), None
     if action == "instance":
         rented, note = _instance(work, device, count)
-        label = f"{label} ({rented})" if rented else label
+        label = f"{rented} ({label})" if rented else label
         reasons += [note] if note else []
     if device.piece and work.device and not work.now.piece:
         condition = "rest"
@@ -484,6 +490,19 @@ def _priced(
         reasons=reasons,
         sources=(*compared.sources, f"catalog {device.board.id} ({', '.join(part.sources)})"),
     )
+
+
+def _by_host(board: Log, carbon: Log, reasons: list[str]) -> Condition | None:
+    """Return that a row saves, or is sure to, only by its host, whose power is an estimate."""
+    if board.odds < ADVISED <= carbon.odds:
+        reasons.append(
+            "the devices alone are not clearly better: it saves by its host, an estimate"
+        )
+        return "host"
+    if board.odds < SURE <= carbon.odds:
+        reasons.append("the devices alone are not surely better: a part is saved by its host")
+        return "partly-host"
+    return None
 
 
 def _action(work: Work, device: Device, count: float) -> Action:
@@ -528,7 +547,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
         apart = apart if name else apart + GUESSED
         times.append(sheet.time + apart)
         energies += [sheet.energy + apart] if sheet.energy else []
-    metered = own is not None or {now.board.vendor, device.board.vendor} <= set(METERED_VENDORS)
+    metered = own is not None or (is_metered(now.board, name) and is_metered(device.board, name))
     by_sheet = "by peak rate, memory bandwidth and rated power: not measured on both"
     return Compared(
         combine(*times),
@@ -537,6 +556,11 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
         tuple(witness.reason for witness in witnesses) or (by_sheet,),
         tuple(source for witness in witnesses for source in witness.sources),
     )
+
+
+def is_metered(part: Hardware, name: WorkloadClass | None) -> bool:
+    """Tell whether power of such devices under such work was published."""
+    return part.vendor in METERED_VENDORS or name in METERED_CLASSES.get(part.vendor, ())
 
 
 def _software_change(now: Hardware, target: Hardware, *, tuned: bool) -> Log:
@@ -749,12 +773,21 @@ def slices(work: Work) -> list[Change]:
     return []
 
 
-def _one_a_family(rows: Sequence[Change]) -> list[Change]:
-    """Return the first row of each family: its memory and board do not count."""
+def _one_a_family(rows: Sequence[Change], work: Work) -> list[Change]:
+    """Return the first row of each family: its memory and board do not count.
+
+    The family of the present device is left out: what its silicon saves at a lower rated power a
+    power limit saves too.
+    """
     families: dict[str, Change] = {}
     for row in rows:
         assert row.device is not None
-        part = row.device.board
-        match = re.match(r"\D*\d\w*", part.name)
-        families.setdefault(f"{part.vendor} {match[0] if match else part.name}", row)
+        families.setdefault(_family(row.device.board), row)
+    if work.device is not None and not work.misfit:
+        families.pop(_family(work.now.board), None)
     return list(families.values())
+
+
+def _family(part: Hardware) -> str:
+    match = re.match(r"\D*\d\w*", part.name)
+    return f"{part.vendor} {match[0] if match else part.name}"

@@ -23,7 +23,7 @@ REGIONS_SHOWN = 3
 WAIT_H, LONGEST_H = 24.0, 24.0
 """Longest wait for a better hour, and longest run that hours of a day matter to (choices)."""
 SERVED = ("llm-serving", "interactive", "decode")
-LEAST_GAIN = 0.02
+LEAST_GAIN = 0.05
 """Smaller savings are no reason to wait."""
 LIMITS = "check latency, data residency and transfer; which regions are permitted is yours to say"
 
@@ -104,11 +104,14 @@ def later(work: Work, now: datetime | None) -> list[Change]:
     if work.device is None or work.misfit or work.impossible:
         return []
     waiting = usual_saving(work.catalog.zone(zone).zone, hours, WAIT_H, now)
-    if waiting is None or waiting.saving.value < LEAST_GAIN:
+    if waiting is None:
         return []
     saving, same = waiting.saving, Log(0.0, 0.0)
     ends = math.log((1 - saving.low) / (1 - saving.high))
     ratio = Log(math.log(1 - saving.value), ends / 2 / QUANTILE_90)
+    carbon = carbon_ratio(work, same, ratio)
+    if carbon is None or carbon.value > math.log(1 - LEAST_GAIN):
+        return []
     return [
         Change(
             action="time",
@@ -118,7 +121,7 @@ def later(work: Work, now: datetime | None) -> list[Change]:
             count=work.count,
             time=same,
             energy=same,
-            carbon=carbon_ratio(work, same, ratio),
+            carbon=carbon,
             odds=round(waiting.odds, 3),
             basis="measured",
             reasons=["usual hours of the zone in this month; the weather of the day is not known"],

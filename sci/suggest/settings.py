@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from gramwatt.sci.catalog.slices import fitting_slice
+from gramwatt.sci.embodied.te import host_share_te
 from gramwatt.sci.estimate.ranking import Log
 from gramwatt.sci.suggest.change import Change, setting
 from gramwatt.sci.suggest.documents import Action
@@ -18,7 +19,7 @@ from gramwatt.sci.suggest.embodied import carbon_ratio
 from gramwatt.sci.suggest.evidence import EffectRow, both, effect
 from gramwatt.sci.suggest.facts import estimated_need
 from gramwatt.sci.suggest.hardware import IN_TURN
-from gramwatt.sci.suggest.work import NEAR_RATED, Work, power_share
+from gramwatt.sci.suggest.work import NEAR_RATED, SMALL_POWER, Work
 
 INFERENCE = ("decode", "prefill", "llm-serving", "interactive", "batch-inference", "small")
 SERVING = ("llm-serving", "interactive")
@@ -112,7 +113,9 @@ def leave_device(work: Work) -> Change | None:
         reasons=[why],
         basis="rule-of-thumb",
     )
-    return replace(row, odds=0.95)
+    making = host_share_te(work.now.board)
+    left = making.te_g.value * work.now.fraction / work.te_g(work.now).value if making else 0.0
+    return replace(row, odds=0.95, carbon=carbon_ratio(work, UNCHANGED, energy, devices=left))
 
 
 def mixed_precision(work: Work) -> Change | None:
@@ -126,8 +129,12 @@ def mixed_precision(work: Work) -> Change | None:
     if row is None:
         return None
     precision = "bf16" if part.bf16_tensor_tflops else "fp16"
+    label = f"train in {precision}, not {work.request.precision}"
+    if (work.power_share or 1.0) < SMALL_POWER:
+        why = f"at {work.power_share:.0%} of rated power arithmetic is not what it waits for"
+        return text(work, "mixed-precision", label, f"{why}: the measured saving is not claimed")
     return setting(
-        *(work, "mixed-precision", f"train in {precision} instead of {work.request.precision}"),
+        *(work, "mixed-precision", label),
         time=row.log,
         energy=_faster(work, row.log),
         reasons=[
@@ -141,15 +148,22 @@ def mixed_precision(work: Work) -> Change | None:
 def _faster(work: Work, time: Log) -> Log:
     """Return the energy of a run that gets faster: power rises towards the rated one, half way."""
     rated, power = work.now.part.tdp_w, work.power_w
-    most = rated / power.value if rated and power else 1 / power_share(work.classified.name).value
+    most = rated / power.value if rated and power else 1 / work.usual_share.value
     rise = max(0.0, most - 1) * max(0.0, 1 - math.exp(time.value))
     return time + Log(math.log1p(rise / 2), math.log1p(rise) / 3)
+
+
+def _infers(work: Work) -> bool:
+    """Tell whether the job is known to answer with a model."""
+    request = work.request
+    stated = request.kind or request.workload_class or request.model_parameters
+    return bool(stated) and work.classified.name in INFERENCE and not request.trains
 
 
 def quantise(work: Work) -> Change | None:
     """Return four- or eight-bit weights for inference in 16 or 32 bits."""
     name, request = work.classified.name, work.request
-    if name not in INFERENCE or request.trains:
+    if not _infers(work):
         return None
     if request.precision not in (None, "fp32", "tf32", "fp16", "bf16"):
         return None
@@ -206,7 +220,7 @@ def _in_pytorch(work: Work, size: str) -> Change | None:
     ]
     if eight is not None:
         reasons.append(f"in 8 bits (LLM.int8) it took {eight[1].span} of the device's energy")
-    return _measured(work, "quantise", "4-bit weights of bitsandbytes", rows, reasons, OTHER_MODELS)
+    return _measured(work, "quantise", "4 bits by bitsandbytes", rows, reasons, OTHER_MODELS)
 
 
 def _eight_bits(work: Work, size: str) -> Change | None:
@@ -266,7 +280,9 @@ def _measured(
 def batching(work: Work) -> Change | None:
     """Return more concurrent sequences for language models, up to two measured steps."""
     name, batch, label = work.classified.name, work.request.batch_size, "answer requests together"
-    if name not in INFERENCE or work.request.trains:
+    if work.request.trains:
+        return _larger_steps(work)
+    if not _infers(work):
         return None
     weights = "requests answered together share each reading of the weights"
     if work.request.library in IN_TURN and (batch or 1.0) <= 1:
@@ -293,10 +309,18 @@ def batching(work: Work) -> Change | None:
     ]
     if batch < LEVELS[first]:
         reasons.append(f"measured from {LEVELS[first]:g} sequences on; below it saves more")
-    row = _measured(work, "batching", f"{many:g} concurrent sequences", rows, reasons)
-    if batch > 1:
-        return row
-    return replace(row, label=f"{many:g} sequences at once, if so many come", condition="requests")
+    row = _measured(work, "batching", f"batch {many:g} requests", rows, reasons)
+    return replace(row, condition="requests")
+
+
+def _larger_steps(work: Work) -> Change | None:
+    """Return larger steps for a training that is busy at little power, without a figure."""
+    share = work.power_share
+    if work.pace.waits or share is None or share >= SMALL_POWER or work.now.piece:
+        return None
+    why = f"busy at {share:.0%} of rated power: many small steps, which wait for their launch"
+    how = "a larger batch, torch.compile or CUDA graphs make fewer and larger ones"
+    return text(work, "batching", "larger steps", why, how)
 
 
 def _has_room(work: Work, batch: float) -> bool:
@@ -307,6 +331,8 @@ def _has_room(work: Work, batch: float) -> bool:
 
 def fewer_nodes(work: Work) -> Change | None:
     """Return training on fewer nodes: slower, and less energy a run."""
+    if work.classified.name in SERVING:
+        return _fewer_to_serve(work)
     if work.classified.name != "training" or work.count < 2 * NODE_DEVICES:
         return None
     fewer, memory = max(NODE_DEVICES, work.count / 8), work.now.part.memory_gb
@@ -332,6 +358,19 @@ def fewer_nodes(work: Work) -> Change | None:
         count=fewer,
         of_devices=False,
     )
+
+
+def _fewer_to_serve(work: Work) -> Change | None:
+    """Return a served model on the fewest devices that hold it, without a figure."""
+    need, memory, waits = work.need, work.now.part.memory_gb, work.pace.waits
+    if need is None or need.each_gib is not None or not memory or waits:
+        return None
+    fewer = 2.0 ** math.ceil(math.log2(need.devices(memory)))
+    if fewer >= work.count:
+        return None
+    why = f"{fewer:g} of the {work.count:g} hold the model ({need.total_gib:.1f} GiB)"
+    how = "try it where they are not full: what it saves follows how many requests come"
+    return text(work, "fewer-nodes", f"serve it on {fewer:g} of them", why, how)
 
 
 def power_cap(work: Work) -> Change | None:
@@ -388,7 +427,7 @@ def share(work: Work) -> Change | None:
     if piece:
         reasons.append(f"the MIG slice {piece} holds such a job by memory and busy time")
     row = setting(
-        *(work, "share", "share the device with another such job"),
+        *(work, "share", "share it with another job"),
         time=UNCHANGED,
         energy=energy,
         reasons=reasons,
@@ -413,7 +452,7 @@ def release_idle(work: Work) -> Change | None:
     Gaps between the steps of one run cannot be released.
     """
     busy, request = work.request.utilisation, work.request
-    if request.trains or work.pace.name in ("input", "host") or busy is None:
+    if request.trains or (work.pace.name in ("input", "host") and request.kind) or busy is None:
         return None
     if busy >= RELEASED_BUSY or (work.power_share or 0.0) >= NEAR_RATED:
         return None
@@ -424,12 +463,12 @@ def release_idle(work: Work) -> Change | None:
         f"the devices were busy {busy:.0%} of the reserved time; the rest costs idle power and "
         "making. The figures hold if all of it is released"
     ]
-    endpoint = request.kind == "inference" or request.pace == "requests"
+    endpoint = request.kind in (None, "inference") or request.pace == "requests"
     sleeps = endpoint and not work.measured
     if sleeps:
-        reasons.insert(0, "only if the endpoint may sleep between requests")
+        reasons.insert(0, "only if it may sleep in between")
     row = setting(
-        *(work, "release-idle", "release the devices while idle"),
+        *(work, "release-idle", "release idle devices"),
         time=UNCHANGED,
         energy=energy,
         reasons=reasons,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -16,10 +15,18 @@ from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.formatting import value_text
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.suggest.change import Change
-from gramwatt.sci.suggest.documents import ADVISED, HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
+from gramwatt.sci.suggest.change import Change, Condition
+from gramwatt.sci.suggest.documents import (
+    ADVISED,
+    HARDWARE,
+    SURE,
+    Action,
+    AnswerDoc,
+    LeftOutDoc,
+    SuggestDoc,
+)
 from gramwatt.sci.suggest.evidence import OwnRow
-from gramwatt.sci.suggest.hardware import METERED_VENDORS, Ranked, order, rank, slices
+from gramwatt.sci.suggest.hardware import Ranked, is_metered, order, rank, slices
 from gramwatt.sci.suggest.places import later, regions
 from gramwatt.sci.suggest.request import SuggestRequest
 from gramwatt.sci.suggest.rules import notices
@@ -27,6 +34,14 @@ from gramwatt.sci.suggest.settings import needs_no_device, settings
 from gramwatt.sci.suggest.work import Emitted, Work, resolve
 
 KIND = "kind: training, fine-tuning or inference."
+MOST_OF_IT = 0.75
+"""Fraction of what other hardware saves from which on a change of the present is named first."""
+NEEDS: Mapping[Condition | None, str] = {
+    "host": " It saves by its host, whose power is an estimate.",
+    "requests": " Only if so many come at once.",
+}
+UNTRIED: tuple[Action, ...] = ("batching", "quantise", "fewer-nodes", "power-cap")
+"""Settings that often help, and are named without a figure where nothing better is."""
 PROMISING = 0.6
 """A change that is not advised is named first from this probability on."""
 
@@ -70,15 +85,17 @@ def suggest(
         changes += slices(work)
     changes.sort(key=order)
     answers = [change.to_doc(work) for change in changes]
-    by_hosts = {change.id for change in changes if change.condition == "host"}
+    conditions = {change.id: change.condition for change in changes if change.condition}
+    lead = _named(work, answers)
     return SuggestDoc(
-        summary=_summary(work, answers, ranked.left_out, by_hosts),
+        summary=_summary(work, answers, ranked.left_out, conditions),
+        lead=lead.id if lead else None,
         compared_with=_compared_with(work, measured),
         ownership=request.ownership or "rented",
         refused=refused,
         answers=answers,
         left_out=_shown(work, ranked.left_out),
-        surer=_surer(work, answers, by_hosts) if ranked.rows else [],
+        surer=_surer(work, lead, conditions) if ranked.rows else [],
         reasons=_reasons(work, changes, ranked.worse),
         estimate=score,
         notices=[*remarks, *notices(work)],
@@ -113,21 +130,22 @@ def _compared_with(work: Work, measured: JobDoc | None) -> str | None:
 
 
 def _shown(work: Work, rows: Sequence[LeftOutDoc]) -> list[LeftOutDoc]:
-    """Return what is left out: what was named, else only what more bits or devices would mend."""
+    """Return what is left out: what was named; of others what would fit with fewer bits, where
+    nothing runs yet.
+    """
     if work.request.candidates is not None:
         return list(rows)
-    return [row for row in rows if row.word == "does not fit"]
+    if work.device is not None and not work.misfit:
+        return []
+    return [row for row in rows if row.word == "does not fit" and row.fix]
 
 
-def _surer(work: Work, answers: Sequence[AnswerDoc], by_hosts: AbstractSet[str]) -> list[str]:
-    """Return the fields of a request that would make the answer surer, the most useful first.
-
-    The rows `by_hosts` save by the estimated power of hosts alone.
-    """
-    request, served = work.request, not work.request.trains
-    present, lead = work.device is not None, _lead(answers)
+def _surer(work: Work, lead: AnswerDoc | None, conditions: Mapping[str, Condition]) -> list[str]:
+    """Return the fields of a request that would make the answer surer, the most useful first."""
+    request, served, present = work.request, not work.request.trains, work.device is not None
+    by_host = lead is not None and conditions.get(lead.id) in ("host", "partly-host")
     missing = (
-        ("host_power_w", present and lead is not None and lead.id in by_hosts),
+        ("host_power_w", present and by_host),
         ("workload_class", work.classified.name is None),
         ("precision", request.precision is None),
         ("mean_power_w", present and request.mean_power_w is None),
@@ -162,14 +180,14 @@ def _summary(
     work: Work,
     answers: Sequence[AnswerDoc],
     out: Sequence[LeftOutDoc],
-    by_hosts: AbstractSet[str],
+    conditions: Mapping[str, Condition],
 ) -> str:
     """Return the answer in one sentence, with its odds where it is not sure."""
     if work.misfit:
         return _not_fitting(work, answers)
     if work.device is None:
-        return work.refusal or _first_of(answers, out)
-    lead = _lead(answers)
+        return work.refusal or _first_of(work, answers, out)
+    lead = _lead(work, answers)
     refusal = f" {work.refusal}" if work.refusal else ""
     unclassified = work.classified.name is None and not refusal
     if lead is None:
@@ -182,24 +200,59 @@ def _summary(
         ratio = _less(lead.carbon_ratio, 1.0) if lead.carbon_ratio else ""
         busy = f"{100 * work.request.utilisation:.0f} % " if work.request.utilisation else ""
         return f"If it keeps {work.label} {busy}busy, best guess: {_of(lead)}: {ratio}.{refusal}"
-    if lead.odds is None or lead.odds < ADVISED:
-        start = "No change is clearly better; the best guess is" if not refusal else "Best guess:"
-    else:
-        start = "What would help most:" if lead.odds >= 0.9 else "What would probably help most:"
-    text = f"{start} {_of(lead)}: {_gain(lead)}."
-    if lead.id in by_hosts:
-        text += " It saves by its host, whose power is an estimate."
+    best = _best(answers, ADVISED)
+    row = f"use {lead.label} alone" if lead.target == work.now.part.id else _of(lead)
+    text = f"{_start(lead, best, bool(refusal))} {row}: {_gain(lead)}."
+    text += NEEDS.get(conditions.get(lead.id), "")
+    if best is not None and best is not lead:
+        text += f" Best of all: {_of(best)}, {100 * _saving(best):.0f} % less."
     return f"{text}{refusal}"
 
 
-def _lead(answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
-    """Return the row that is named first: the least carbon that is advised, else promising."""
-    for least in (ADVISED, PROMISING):
-        for row in answers:
-            shared = row.action == "slice" and least < ADVISED  # only if others use the rest
-            if row.odds is not None and row.odds >= least and row.carbon_ratio and not shared:
-                return row
-    return None
+def _start(lead: AnswerDoc, best: AnswerDoc | None, refused: bool) -> str:
+    """Return the words before the row that is named first."""
+    if lead.odds is None or lead.odds < ADVISED:
+        return "Best guess:" if refused else "No change is clearly better; the best guess is"
+    probably = "" if lead.odds >= SURE else "probably "
+    return f"What would {probably}help most{'' if lead is best else ' on what you have'}:"
+
+
+def _named(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
+    """Return the row that the sentence names; None where it names none."""
+    if work.device is None or work.misfit:
+        return next((row for row in answers if row.carbon_ratio and row.action in HARDWARE), None)
+    lead = _lead(work, answers)
+    return lead or next((row for row in answers if row.odds is not None), None)
+
+
+def _lead(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
+    """Return the row that is named first: the least carbon that is advised, else promising.
+
+    What the present devices can do comes before others that save little more.
+    """
+    best = _best(answers, ADVISED)
+    if best is None or best.action not in HARDWARE:
+        return best or _best(answers, PROMISING)
+    own = _best([row for row in answers if _on_present(work, row)], ADVISED)
+    return own if own and _saving(own) >= MOST_OF_IT * _saving(best) else best
+
+
+def _best(answers: Sequence[AnswerDoc], least: float) -> AnswerDoc | None:
+    """Return the row of least carbon with such odds; no slice that saves if others use the rest."""
+    rows = (row for row in answers if row.odds is not None and row.odds >= least)
+    slices = least >= ADVISED
+    return next(
+        (row for row in rows if row.carbon_ratio and (slices or row.action != "slice")), None
+    )
+
+
+def _on_present(work: Work, row: AnswerDoc) -> bool:
+    elsewhere = row.action in ("region", "time")
+    return row.target == work.now.part.id or not (elsewhere or row.action in HARDWARE)
+
+
+def _saving(row: AnswerDoc) -> float:
+    return 1 - row.carbon_ratio.value if row.carbon_ratio else 0.0
 
 
 def _of(row: AnswerDoc) -> str:
@@ -233,7 +286,7 @@ def _less(ratio: Quantity, odds: float) -> str:
         span = f"{low} to {high} %"
     else:
         span = f"8 in 10 lie between {high} % less and {-low} % more"
-    return f"{text} ({span})" if odds >= 0.9 else f"{text} ({odds_text(odds)}; {span})"
+    return f"{text} ({span})" if odds >= SURE else f"{text} ({odds_text(odds)}; {span})"
 
 
 def _times(ratio: float) -> str:
@@ -242,26 +295,30 @@ def _times(ratio: float) -> str:
 
 def _nearest(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
     """Return that nothing is better than now, and how near the next best is."""
-    if work.now.board.vendor not in METERED_VENDORS:
+    if not is_metered(work.now.board, work.classified.name):
         text = f"Hardware is not ranked: no published power of {work.label} under load was found"
         return f"{text}, so that devices are compared by time alone."
     row = next((row for row in answers if row.odds is not None), None)
+    untried = "; ".join(row.label for row in answers if row.odds is None and row.action in UNTRIED)
     if row is not None and row.odds is not None:
-        text = f"Keep {work.label}: nothing is likely to emit less. Nearest is {row.label}"
-        return f"{text} ({odds_text(row.odds)})."
+        nearest = f"Nearest is {row.label} ({odds_text(row.odds)})."
+        if untried:
+            text = f"Keep {work.label}: no other hardware is likely to emit less. Try, though no"
+            return f"{text} figure is known: {untried}. {nearest}"
+        return f"Keep {work.label}: nothing is likely to emit less. {nearest}"
     if out and work.request.candidates is not None:
         return f"Nothing to compare with: {out[0].label} is left out, because {out[0].reason}."
     return f"Keep {work.label}: nothing is likely to emit less."
 
 
-def _first_of(answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
+def _first_of(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
     """Return the order of hardware for work that does not run yet."""
     rows = [row for row in answers if row.carbon_ratio is not None and row.action in HARDWARE]
     if not rows:
         reason = f" {out[0].label} is left out, because {out[0].reason}." if out else ""
         return f"None of the devices can be ranked for this work.{reason}"
     first = rows[0]
-    text = f"Least carbon: {first.label}"
+    text = f"Least carbon{_if_full(work)}: {first.label}"
     if first.carbon_g is not None:
         text += f", about {value_text(first.carbon_g)}"
     if len(rows) > 1:
@@ -278,5 +335,10 @@ def _not_fitting(work: Work, answers: Sequence[AnswerDoc]) -> str:
         text += f" Cheapest change: {work.remedy}."
     first = next((row for row in answers if row.carbon_ratio is not None), None)
     if first is not None:
-        text += f" Of other devices {first.label} would emit least."
+        text += f" Of other devices {first.label} would emit least{_if_full(work)}."
     return text
+
+
+def _if_full(work: Work) -> str:
+    """Return the condition under which served models are compared without a present device."""
+    return " if kept full" if work.classified.name == "llm-serving" else ""

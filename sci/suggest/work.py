@@ -15,6 +15,7 @@ from gramwatt.sci.embodied.forms import forms, part_te
 from gramwatt.sci.embodied.te import accelerator_te, host_share_te
 from gramwatt.sci.estimate.estimate import EstimateDoc
 from gramwatt.sci.estimate.model import DECLARED
+from gramwatt.sci.estimate.ranking import is_tuned
 from gramwatt.sci.figures.checks import Amount
 from gramwatt.sci.figures.csv_data import Cell, Row, rows
 from gramwatt.sci.figures.document import JobDoc
@@ -349,10 +350,20 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
             return Quantity.exact(self.request.mean_power_w, "W", "declared", DECLARED)
         if self.device is None or not self.device.part.tdp_w:
             return None
-        share, part = power_share(self.classified.name), self.device.part
+        share, part = self.usual_share, self.device.part
         return share.scaled(part.tdp_w or 0.0, "W").sourced(
             f"{share.source} x rated power of {part.id}"
         )
+
+    @property
+    def usual_share(self) -> Quantity:
+        """Return the usual mean over rated power of such work.
+
+        Recommenders in software tuned to the device fill it: 8 H100 train at 870 W a device from
+        the wall (MLPerf Training).
+        """
+        name, tuned = self.classified.name, is_tuned(self.request.library, self.request.precision)
+        return power_share(None if name == "recsys" and tuned else name)
 
     def host_w(self, device: Device) -> float:
         """Return host power beside a device [W]: the declared one by size, else a usual one."""
@@ -507,6 +518,8 @@ def classify(request: SuggestRequest, device: Device | None) -> Classified:
     if request.trains:
         return Classified("training", f"kind {request.kind or 'training'}")
     if request.kind not in ("inference", "evaluation") and not request.model_parameters:
+        if busy is not None and busy < SMALL_BUSY:
+            return Classified("small", f"busy {busy:.0%} of the time")
         return Classified(None, "neither kind nor workload_class is known")
     batch, size = request.batch_size, request.model_parameters or 0.0
     if size >= LLM_PARAMETERS:

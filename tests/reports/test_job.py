@@ -260,7 +260,7 @@ def test_likely_savings_are_a_table_with_their_ranges():
     tags = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
     blocks = suggested(steady_job(kind="inference", tags=tags))
     rows = blocks[-1].rows
-    assert rows[0][0] == "32 concurrent sequences"
+    assert rows[0][0] == "Batch 32 requests"
     change = rows[0][1]
     value, low, high = map(int, re.findall(r"\d+", f"{change.text} {change.below}"))
     assert high >= value >= low or low >= value >= high

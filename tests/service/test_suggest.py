@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.records.records import DeviceRecord
 from gramwatt.service import local_store
+from gramwatt.service import suggest as own
 from gramwatt.service.container import Service
+from gramwatt.service.store.columns import read_job
 from gramwatt.service.suggest import rows_of_own_jobs
 from tests.journals import body, journal
 
@@ -68,6 +70,21 @@ def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient, light: S
     assert (row.hardware, row.unit) == ("nvidia-h100-sxm5-80", "image")
     assert row.units_per_s == pytest.approx(30 / 180)
     assert row.power_w == pytest.approx(600)
+
+
+def test_a_document_teaches_once_it_was_read_and_a_new_one_is_read(
+    client: FlaskClient, light: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(client, "first", kind="training")
+    assert len(rows_of_own_jobs(light)) == 1
+    read: list[str] = []
+    monkeypatch.setattr(own, "read_job", lambda text: read.append(text) or read_job(text))
+    send(client, "second", kind="training")
+    assert len(rows_of_own_jobs(light)) == len(rows_of_own_jobs(light)) == 2
+    assert len(read) == 1
+    client.delete("/v1/jobs/first")
+    assert [row.job_id for row in rows_of_own_jobs(light)] == ["second"]
+    assert len(read) == 1
 
 
 def test_a_job_that_was_run_often_gets_kilograms_a_year(client: FlaskClient) -> None:

@@ -95,7 +95,7 @@ def test_all_shows_every_row_and_why_the_reasons_of_one(ask):
 
 def test_devices_for_a_model_stand_side_by_side(ask):
     shown = ask("--model-parameters", "8e9", "--kind", "inference", "--batch-size", "32").stdout
-    assert shown.startswith("Least carbon: ")
+    assert shown.startswith("Least carbon if kept full: ")
     assert "per 1M tokens" in shown
     assert shown.count(" least\n") == 1
 

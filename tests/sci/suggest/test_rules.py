@@ -280,7 +280,7 @@ def _() -> None:
     [out] = ask(candidates=[A100], **full).left_out
     # 7e9 x 16 B = 104.3 GiB, 1.1 of that is 114.7 GiB: adapters fit one.
     assert "114.7 GiB" in out.reason
-    assert out.fix == "method lora fit (15.5 GiB)"
+    assert out.fix == "LoRA would (15.5 GiB)"
 
 
 @rule(26)
@@ -383,7 +383,7 @@ def _() -> None:
     ).left_out
     assert out.word == "does not fit"
     assert "1.3e+10 parameters x 2 B" in out.reason
-    assert out.fix == "8-bit weights fit (13.5 GiB)"
+    assert out.fix == "8-bit weights would (13.5 GiB)"
 
 
 @rule(41)
@@ -407,7 +407,7 @@ def _() -> None:
     assert few / many == pytest.approx(3.8, abs=0.05)
     row = action("batching", **SERVED, model_parameters=8e9, batch_size=16, hours=10)
     assert row is not None
-    assert row.verdict == "sure"
+    assert row.verdict == "likely"
     assert 1 / 10 < row.energy_ratio.low < row.energy_ratio.high < 1 / 1.5
 
 
@@ -583,7 +583,7 @@ def _() -> None:
     assert action("release-idle", **{**SMALL_JOB, "kind": "training"}) is None  # between its steps
     assert row is not None
     assert row.odds == 0.6  # until it is said whether the endpoint must answer
-    assert row.reasons[0] == "only if the endpoint may sleep between requests"
+    assert row.reasons[0] == "only if it may sleep in between"
     ended = action("release-idle", **{**SMALL_JOB, "kind": "evaluation"})
     assert ended is not None
     assert ended.advised

@@ -88,9 +88,11 @@ def test_the_first_sentence_is_the_answer() -> None:
         "What would help most: change to 1 x NVIDIA H100 NVL 94GB: 7"
     )
     close = ask(hardware=A100, kind="training", precision="bf16", hours=100, candidates=[L40S])
-    assert close.summary.startswith("Keep 1 x NVIDIA A100 SXM4 80GB: nothing is likely to emit")
+    assert close.summary.startswith(
+        "Keep 1 x NVIDIA A100 SXM4 80GB: no other hardware is likely to emit"
+    )
     served = ask(model_parameters=8e9, kind="inference", batch_size=32, zone="DE")
-    assert served.summary.startswith("Least carbon: 1 x NVIDIA ")
+    assert served.summary.startswith("Least carbon if kept full: 1 x NVIDIA ")
     tight = ask(hardware=T4, model_parameters=13e9, kind="inference", precision="fp16")
     assert "It does not fit: it needs 26.9 GiB, more than 1 x NVIDIA Tesla T4" in tight.summary
     assert "Cheapest change: 8-bit weights on what you have (13.5 GiB)." in tight.summary
@@ -170,8 +172,8 @@ def test_weights_of_four_bits_are_held_where_no_units_compute_them() -> None:
 def test_fewer_devices_of_a_larger_one_stand_in_the_same_list() -> None:
     answer = ask(**{**OLD, "count": 8, "peak_memory_gb": 14, "precision": "fp16"})
     first = answer.answers[0]
-    assert (first.action, first.count) == ("fewer-devices", 3)
-    assert first.id.endswith("x3")
+    assert (first.action, first.count) == ("fewer-devices", 4)
+    assert first.id.endswith("x4")
     several = ask(**{**OLD, "count": 8, "peak_memory_gb": 14}, candidates=[H100])
     assert [row.count for row in several.answers if row.target] == [2, 8]
 
@@ -286,7 +288,7 @@ def test_regions_that_offer_the_instance_are_rows_by_their_annual_intensity() ->
         assert all(not offers or row.target.removeprefix("aws:") in offers for row in rows)
     answer = ask(**{**OLD, "zone": None}, region="aws:us-east-1")
     instance = next(row for row in answer.answers if row.action == "instance")
-    assert "(p" in instance.label
+    assert instance.label.startswith("p")
     assert action("region", **OLD) is None
 
 
@@ -350,13 +352,11 @@ def test_what_saves_by_an_estimated_host_is_never_sure() -> None:
     assert metered.answers[0].odds < 0.7
 
 
-def test_one_request_at_a_time_is_not_sure_to_become_many() -> None:
+def test_few_requests_at_a_time_are_not_sure_to_become_many() -> None:
     request = {"kind": "inference", "hardware": "nvidia-t4", "model_parameters": 7e9, "zone": "DE"}
     request |= {"precision": "int8", "workload_class": "decode", "hours": 300}
-    assert [action("batching", **request, batch_size=n).verdict for n in (1, 4)] == [
-        "likely",
-        "sure",
-    ]
+    rows = [action("batching", **request, batch_size=n) for n in (1, 4)]
+    assert {(row.label, row.verdict) for row in rows} == {("batch 32 requests", "likely")}
 
 
 def test_a_name_of_several_forms_takes_the_commonest_and_says_so() -> None:
