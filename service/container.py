@@ -12,7 +12,7 @@ from gramwatt.collectors.settings.catalogs import read_catalog
 from gramwatt.sci.figures.days import month_span
 from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.service.config import ConfigError, ServiceConfig
-from gramwatt.service.scopes import ADMIN
+from gramwatt.service.scopes import ADMIN, INCLUDED
 from gramwatt.service.store.columns import to_us
 from gramwatt.service.store.database import Store
 
@@ -43,7 +43,7 @@ class Caller:
 
     def may(self, scope: str) -> bool:
         """Return whether the caller may do what the scope allows; an admin may do everything."""
-        return self.scope in (scope, ADMIN)
+        return self.scope in (scope, ADMIN) or scope in INCLUDED.get(self.scope, ())
 
 
 THIS_MACHINE = Caller("gramwatt")

@@ -385,6 +385,8 @@ def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
             raise NotTaken(DELETED, f"{shown}: {text}")
         if (status, document.get("code")) == (404, "unknown-job"):
             raise NotThere(REFUSED, f"{shown} refuses with {status}: {text}")
+        if status == 401:
+            text += "; give a key by GRAMWATT_API_KEY or `gramwatt login`"
         raise NotTaken(REFUSED, f"{shown} refuses with {status}: {text}")
     return document
 

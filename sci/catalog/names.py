@@ -20,7 +20,6 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import Struct
 
-from gramwatt.sci.catalog.printed import bare_part
 from gramwatt.sci.figures.csv_data import Cell, Id, Row, Sources, column
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
@@ -116,6 +115,8 @@ def part_name(name: str) -> str:
 
     And without what other tools print around it (`printed.py`).
     """
+    from gramwatt.sci.catalog.printed import bare_part  # 9 ms, which a meter does without
+
     name = bare_part(name)
     bracketed = _BRACKETED.fullmatch(name)
     return bracketed[1] if bracketed else name

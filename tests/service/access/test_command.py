@@ -73,7 +73,7 @@ def test_wrong_usage_says_what_to_do(home):
         (
             ("create", "ci", "--scope", "write"),
             2,
-            "'write' is not one of ingest, read, metrics, admin\n",
+            "'write' is not one of ingest, read, member, metrics, admin\n",
         ),
         (("create", "a b", "--scope", "read"), 2, "cannot be the name of a key"),
         (("create", "server", "--scope", "read"), 2, "cannot be the name of a key"),

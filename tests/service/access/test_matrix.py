@@ -12,6 +12,7 @@ from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.container import Caller
 from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.scopes import INCLUDED
 from tests.journals import journal, lines
 
 RULES = {
@@ -158,7 +159,7 @@ def test_every_route_has_a_rule_here(app):
 
 
 @pytest.mark.parametrize("project", ["team-alpha", None])
-@pytest.mark.parametrize("scope", ["ingest", "metrics", "read", "admin"])
+@pytest.mark.parametrize("scope", ["ingest", "metrics", "read", "member", "admin"])
 def test_who_may_call_each_route_and_what_they_learn(app, light, scope, project):
     projects = [project] if project else []
     key = {"Authorization": f"Bearer {create_key(light, 'k', scope, projects).key}"}
@@ -167,7 +168,7 @@ def test_who_may_call_each_route_and_what_they_learn(app, light, scope, project)
     for operation in sorted(NEEDED, key=lambda one: (not one.startswith("GET"), one)):
         needed = NEEDED[operation]
         allowed = needed == "anybody" or (
-            (scope == "admin" or scope in needed.split())
+            (scope == "admin" or not {scope, *INCLUDED.get(scope, ())}.isdisjoint(needed.split()))
             and (project is None or "every project" not in needed)
         )
         needs_key = needed != "anybody"

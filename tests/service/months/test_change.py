@@ -44,6 +44,17 @@ def terms(document, which, *names):
     return [getattr(getattr(document, which), name).value for name in names]
 
 
+def test_the_trend_has_every_month_with_a_job_of_the_year_before(light):
+    months = [(2025, 5), (2025, 6), (2026, 1), (2026, 2), (2026, 3), (2026, 4), (2026, 5)]
+    for number, (year, month) in enumerate(months):
+        for n in range(number + 1):
+            start = datetime(year, month, 10, 8, tzinfo=UTC)
+            run(light, f"{year}-{month}-{n}", start)
+    rows = [(row.month, row.jobs) for row in month_report(light, "2026-05").trend]
+    expected = [(f"{year}-{month:02}", n + 1) for n, (year, month) in enumerate(months)]
+    assert rows == expected[1:]
+
+
 def test_twice_the_same_work_is_volume(light):
     run(light, "one", APRIL)
     for name in ("two", "three"):

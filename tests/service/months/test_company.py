@@ -69,6 +69,7 @@ def check_month(client: FlaskClient, company: Company, month: str) -> None:
     same(found["totals"], whole, month)
     assert found["totals"]["jobs"] == len(jobs)
     assert found["totals"]["jobs_ended"] == sum(job.last_month == month for job in jobs)
+    assert {row["project"] for row in found["by_project"]} == {job.project for job in jobs}
     for row in found["by_project"]:
         of = company.total(month, project=row["project"])
         same(row, of, f"{month} {row['project']}")
@@ -121,6 +122,7 @@ def check_change(client: FlaskClient, company: Company, month: str, before: str)
     found = report(client, month)
     new, old = company.total(month), company.total(before)
     same(found["previous"], old, f"before {month}")
+    assert [row["month"] for row in found["trend"]] == [m for m in MONTHS if m <= month]
     for row in found["trend"]:
         same(row, company.total(row["month"]), f"trend of {month}")
     ratio = found["changes"]["total_g"]
