@@ -81,8 +81,8 @@ class Client:
 
     def job_ids(self, text: str, most: int = 1) -> list[str]:
         """Return the ids of the jobs that a text means, as commands take it: an id, `last`, what
-        its user or Slurm calls a job, a name (its newest completed runs, `most` at most), or the
-        beginning of an id.
+        its user or Slurm calls a job, a name (its newest completed runs, `most` at most, without
+        one its newest), or the beginning of an id.
 
         Raises NotFoundError for none, InvalidError for a text that fits several jobs.
         """
@@ -95,7 +95,8 @@ class Client:
                 if error.status == HTTPStatus.GONE:
                     raise
             filters = [{"tag": f"{name}={text}"} for name in NAMES]
-            filters += [{"name": text, "state": "completed", "limit": most}, {"q": text}]
+            filters.append({"name": text, "state": "completed", "limit": most})
+            filters += [{"name": text, "limit": 1}, {"q": text}]
         for chosen in filters:
             ids = self._chosen_ids(text, chosen)
             if len(ids) > 1 and "name" not in chosen:

@@ -46,8 +46,8 @@ def whole_id(service: Service, text: str) -> str:
 
 def run_ids(service: Service, text: str, most: int = RUNS) -> list[str]:
     """Return the ids that a person means: an id itself, the newest job for `last`, the job that has
-    the text as its tag of NAMES, the newest completed runs of that name, `most` at most, or the
-    job whose id it begins.
+    the text as its tag of NAMES, the newest completed runs of that name, `most` at most, without
+    one its newest, or the job whose id it begins.
 
     A text that fits no job comes back as it is. Raises AmbiguousIdError for one that fits several.
     """
@@ -61,9 +61,10 @@ def run_ids(service: Service, text: str, most: int = RUNS) -> list[str]:
         labels = [label_text(TAG, f"{name}:{text}") for name in NAMES]
         called = sa.select(Job.job_id).join(JobLabel, JobLabel.job == Job.id)
         fitting = set(session.scalars(called.where(JobLabel.label.in_(labels))))
-        runs = newest.where(Job.name == text, Job.state == "completed").limit(most)
-        if not fitting and (named := list(session.scalars(runs))):
-            return named
+        alike = newest.where(Job.name == text)
+        for runs in (alike.where(Job.state == "completed").limit(most), alike.limit(1)):
+            if not fitting and (named := list(session.scalars(runs))):
+                return named
         if not fitting and text:
             begun = sa.select(Job.job_id).where(Job.job_id.startswith(text, autoescape=True))
             # SQLite's LIKE does not tell upper from lower case.

@@ -77,6 +77,10 @@ def test_a_wide_terminal_shows_every_column(every_sort, monkeypatch):
     assert "05-11 08:00" in gramwatt("jobs")[1]
 
 
+def test_a_name_without_a_completed_run_means_its_newest(every_sort):
+    assert gramwatt("job", "at work")[1].startswith("at work: ")
+
+
 def test_a_narrow_terminal_keeps_id_name_and_carbon(every_sort, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     title, running, *_ = gramwatt("jobs")[1].splitlines()
