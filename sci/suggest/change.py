@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gramwatt.sci.estimate.ranking import Log
 from gramwatt.sci.figures.quantity import Kind, Quantity
@@ -152,35 +153,18 @@ class Change(Struct, frozen=True, kw_only=True):
         )
 
 
-def setting(
-    work: Work,
-    action: Action,
-    label: str,
-    *,
-    time: Log,
-    energy: Log,
-    reasons: Sequence[str],
-    sources: Sequence[str] = (),
-    basis: Basis = "measured",
-    count: float | None = None,
-    of_devices: bool = False,
-) -> Change:
-    """Return another setting of the present devices; `of_devices` says that hosts are not in it."""
-    devices = (count or work.count) / work.count
+def priced(work: Work, change: Change, *, of_devices: bool = False) -> Change:
+    """Return another setting of the present devices with its carbon.
+
+    `of_devices` says that hosts are not yet in its energy.
+    """
+    assert change.time is not None
+    assert change.energy is not None
+    devices, energy = change.count / work.count, change.energy
     if of_devices:
-        energy = with_hosts(work, time, energy, devices=devices)
-    return Change(
-        action=action,
-        id=action,
-        label=label,
-        count=count or work.count,
-        time=time,
-        energy=energy,
-        carbon=carbon_ratio(work, time, energy, devices=devices),
-        basis=basis,
-        reasons=reasons,
-        sources=sources,
-    )
+        energy = with_hosts(work, change.time, energy, devices=devices)
+    carbon = carbon_ratio(work, change.time, energy, devices=devices)
+    return replace(change, energy=energy, carbon=carbon)
 
 
 def _bare(figure: Quantity | None) -> Quantity | None:

@@ -6,14 +6,14 @@ Every builder returns None where its setting does not apply; one without a figur
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from gramwatt.sci.catalog.slices import fitting_slice
 from gramwatt.sci.embodied.te import host_share_te
 from gramwatt.sci.estimate.ranking import Log
-from gramwatt.sci.suggest.change import Change, setting
+from gramwatt.sci.suggest.change import Change, priced
 from gramwatt.sci.suggest.documents import Action
 from gramwatt.sci.suggest.embodied import carbon_ratio
 from gramwatt.sci.suggest.evidence import EffectRow, both, effect
@@ -106,12 +106,8 @@ def leave_device(work: Work) -> Change | None:
         f"{work.request.framework} computes on processors: the job takes as long on a machine "
         "without accelerators; counted as if another job has them, or they are off"
     )
-    row = setting(
-        *(work, "leave-device", label),
-        time=UNCHANGED,
-        energy=energy,
-        reasons=[why],
-        basis="rule-of-thumb",
+    row = priced(
+        work, replace(text(work, "leave-device", label, why), time=UNCHANGED, energy=energy)
     )
     making = host_share_te(work.now.board)
     left = making.te_g.value * work.now.fraction / work.te_g(work.now).value if making else 0.0
@@ -133,16 +129,18 @@ def mixed_precision(work: Work) -> Change | None:
     if (work.power_share or 1.0) < SMALL_POWER:
         why = f"at {work.power_share:.0%} of rated power arithmetic is not what it waits for"
         return text(work, "mixed-precision", label, f"{why}: the measured saving is not claimed")
-    return setting(
-        *(work, "mixed-precision", label),
-        time=row.log,
-        energy=_faster(work, row.log),
-        reasons=[
-            f"took {row.span} of the time in {row.pairs} pairs of runs; how much depends on the "
-            "kind of model, and power may rise to the rated power"
-        ],
-        sources=row.titles,
+    why = (
+        f"took {row.span} of the time in {row.pairs} pairs of runs; how much depends on the kind "
+        "of model, and power may rise to the rated power"
     )
+    return _timed(work, text(work, "mixed-precision", label, why), row)
+
+
+def _timed(work: Work, change: Change, row: EffectRow) -> Change:
+    """Return a setting whose time was measured, and whose energy follows of it."""
+    energy = _faster(work, row.log)
+    timed = replace(change, time=row.log, energy=energy, basis="measured", sources=row.titles)
+    return priced(work, timed)
 
 
 def _faster(work: Work, time: Log) -> Log:
@@ -181,17 +179,8 @@ def quantise(work: Work) -> Change | None:
     elif framework == "llama.cpp" and not wide:
         time = effect(f"quantise:{name}:fp16", "time")
         if time is not None:
-            row = setting(
-                *(work, "quantise", "4-bit weights"),
-                time=time.log,
-                energy=_faster(work, time.log),
-                reasons=[
-                    ACCURACY,
-                    size,
-                    f"took {time.span} of the time in {time.pairs} pairs of runs on one device",
-                ],
-                sources=time.titles,
-            )
+            why = f"took {time.span} of the time in {time.pairs} pairs of runs on one device"
+            row = _timed(work, text(work, "quantise", "4-bit weights", ACCURACY, size, why), time)
     if row is not None:
         return row
     how = "4 bits took 0.4 of the time in llama.cpp and 1.7 times the time in PyTorch with "
@@ -220,7 +209,8 @@ def _in_pytorch(work: Work, size: str) -> Change | None:
     ]
     if eight is not None:
         reasons.append(f"in 8 bits (LLM.int8) it took {eight[1].span} of the device's energy")
-    return _measured(work, "quantise", "4 bits by bitsandbytes", rows, reasons, OTHER_MODELS)
+    change = text(work, "quantise", "4 bits by bitsandbytes", *reasons)
+    return _measured(work, change, rows, OTHER_MODELS)
 
 
 def _eight_bits(work: Work, size: str) -> Change | None:
@@ -246,19 +236,17 @@ def _eight_bits(work: Work, size: str) -> Change | None:
     ]
     label = f"FP8 weights on {where}" if name == "half" else "FP8 weights"
     further = OTHER_MODELS if name == "half" else 2 * OTHER_MODELS
-    return _measured(work, "quantise", label, rows, reasons, further, count=count)
+    change = replace(text(work, "quantise", label, *reasons), count=count)
+    return _measured(work, change, rows, further)
 
 
 def _measured(
     work: Work,
-    action: Action,
-    label: str,
+    change: Change,
     rows: tuple[EffectRow, EffectRow],
-    reasons: Sequence[str],
     further: float = 0.0,
     *,
     exponent: float = 1.0,
-    count: float | None = None,
     of_devices: bool = True,
 ) -> Change:
     """Return a setting by measured ratios of time and energy, to a power of them."""
@@ -266,15 +254,9 @@ def _measured(
         Log(row.log.value * exponent, math.hypot(row.log.spread * exponent, further))
         for row in rows
     )
-    return setting(
-        *(work, action, label),
-        time=time,
-        energy=energy,
-        reasons=reasons,
-        sources=[title for row in rows for title in row.titles],
-        count=count,
-        of_devices=of_devices,
-    )
+    sources = [title for row in rows for title in row.titles]
+    measured = replace(change, time=time, energy=energy, basis="measured", sources=sources)
+    return priced(work, measured, of_devices=of_devices)
 
 
 def batching(work: Work) -> Change | None:
@@ -309,7 +291,7 @@ def batching(work: Work) -> Change | None:
     ]
     if batch < LEVELS[first]:
         reasons.append(f"measured from {LEVELS[first]:g} sequences on; below it saves more")
-    row = _measured(work, "batching", f"batch {many:g} requests", rows, reasons)
+    row = _measured(work, text(work, "batching", f"batch {many:g} requests", *reasons), rows)
     return replace(row, condition="requests")
 
 
@@ -352,12 +334,8 @@ def fewer_nodes(work: Work) -> Change | None:
         f"memory: {work.need.arithmetic}",
     ]
     exponent = math.log(work.count / fewer, 8)
-    return _measured(
-        *(work, "fewer-nodes", label, rows, reasons),
-        exponent=exponent,
-        count=fewer,
-        of_devices=False,
-    )
+    change = replace(text(work, "fewer-nodes", label, *reasons), count=fewer)
+    return _measured(work, change, rows, exponent=exponent, of_devices=False)
 
 
 def _fewer_to_serve(work: Work) -> Change | None:
@@ -393,7 +371,8 @@ def power_cap(work: Work) -> Change | None:
         measured = part.id in LIMITED
         reasons += [] if measured else [f"{part.id} was not measured: the range is wider"]
         label = f"cap power at {limit_w:.0f} W"
-        return _measured(work, "power-cap", label, rows, reasons, 0.0 if measured else UNLIMITED)
+        change = text(work, "power-cap", label, *reasons)
+        return _measured(work, change, rows, 0.0 if measured else UNLIMITED)
     how = "nvidia-smi -pl lowers the limit: try steps of 10 % and compare energy per unit"
     slowdown = effect(f"power-cap:{name}", "time")
     why = "no measured pair of this class and power shows what it saves"
@@ -426,14 +405,9 @@ def share(work: Work) -> Change | None:
     piece = fitting_slice(part, each, busy)
     if piece:
         reasons.append(f"the MIG slice {piece} holds such a job by memory and busy time")
-    row = setting(
-        *(work, "share", "share it with another job"),
-        time=UNCHANGED,
-        energy=energy,
-        reasons=reasons,
-        basis="rule-of-thumb",
-    )
-    return replace(row, carbon=carbon_ratio(work, UNCHANGED, energy, devices=0.5))
+    change = text(work, "share", "share it with another job", *reasons)
+    carbon = carbon_ratio(work, UNCHANGED, energy, devices=0.5)
+    return replace(change, time=UNCHANGED, energy=energy, carbon=carbon)
 
 
 def _without_waiting(work: Work, freed: float, *, host: bool) -> Log | None:
@@ -467,18 +441,13 @@ def release_idle(work: Work) -> Change | None:
     sleeps = endpoint and not work.measured
     if sleeps:
         reasons.insert(0, "only if it may sleep in between")
-    row = setting(
-        *(work, "release-idle", "release idle devices"),
-        time=UNCHANGED,
-        energy=energy,
-        reasons=reasons,
-        basis="rule-of-thumb",
-    )
+    change = text(work, "release-idle", "release idle devices", *reasons)
     held = Log(math.log(busy), 0.0) if busy else Log(-7.0, 0.0)
     carbon = carbon_ratio(work, held, energy)
     if carbon is not None:
         carbon = Log(carbon.value, math.hypot(carbon.spread, RELEASE_ERROR))
-    return replace(row, carbon=carbon, odds=0.6 if sleeps else None)
+    odds = 0.6 if sleeps else None
+    return replace(change, time=UNCHANGED, energy=energy, carbon=carbon, odds=odds)
 
 
 def input_pipeline(work: Work) -> Change | None:
@@ -495,13 +464,9 @@ def input_pipeline(work: Work) -> Change | None:
         "comes before other hardware",
         "counted as if half of the waiting goes: more workers, a faster format, a cache",
     ]
-    return setting(
-        *(work, "input-pipeline", "feed the devices faster"),
-        time=Log(math.log(1 - freed), RELEASE_ERROR),
-        energy=Log(energy.value, RELEASE_ERROR),
-        reasons=reasons,
-        basis="rule-of-thumb",
-    )
+    change = text(work, "input-pipeline", "feed the devices faster", *reasons)
+    time = Log(math.log(1 - freed), RELEASE_ERROR)
+    return priced(work, replace(change, time=time, energy=Log(energy.value, RELEASE_ERROR)))
 
 
 def checkpoint(work: Work) -> Change | None:
