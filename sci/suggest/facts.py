@@ -179,7 +179,7 @@ def left_out(
     word = reason = fix = None
     if offered is not None and part.id not in offered:
         word = "not offered there"
-        reason = f"by the catalog no instance of {request.full_region or where} has it"
+        reason = f"no instance of {request.full_region or where} has it, by the catalog"
     elif part.availability == "internal":
         word, reason = "not for sale", f"it is neither sold nor rented out ({part.form_factor})"
     elif stacks is not None and not set(stacks) & set(part.software):

@@ -86,7 +86,9 @@ def for_job(
 
 def _better_hour(document: JobDoc, catalog: Catalog) -> str:
     """Return what another start within a day would have emitted, by the usual hours of its zone."""
-    if not document.zone or not document.duration_s or not _knows(catalog.zone, document.zone):
+    if not document.zone:
+        return f"For a better hour name its zone: gramwatt job {document.job_id} --set zone=DE."
+    if not document.duration_s or not _knows(catalog.zone, document.zone):
         return "Whether another hour emits less is not known."
     start, hours = datetime.fromisoformat(document.started_at), h_from_s(document.duration_s)
     zone = catalog.zone(document.zone).zone

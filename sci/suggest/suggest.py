@@ -228,10 +228,11 @@ def _named(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
 def _lead(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
     """Return the row that is named first: the least carbon that is advised, else promising.
 
-    What the present devices can do comes before others that save little more.
+    What the present devices can do comes before others that save little more, unless these are
+    what was asked for.
     """
     best = _best(answers, ADVISED)
-    if best is None or best.action not in HARDWARE:
+    if best is None or best.action not in HARDWARE or work.request.candidates:
         return best or _best(answers, PROMISING)
     own = _best([row for row in answers if _on_present(work, row)], ADVISED)
     return own if own and _saving(own) >= MOST_OF_IT * _saving(best) else best

@@ -482,8 +482,9 @@ def _device(catalog: Catalog, name: str) -> tuple[Device, Notice | None]:
         chosen = several.parts[0]
         if piece and piece not in chosen.mig_profiles:
             chosen = find_part(catalog, error.choices[0])[0]
-        others = " or ".join(choice for choice in error.choices if choice != chosen.id)
-        text = f"{name!r} is taken as {chosen.id}; it may also be {others}."
+        taken = f"{chosen.id} MIG {piece}" if piece else chosen.id
+        others = " or ".join(choice for choice in error.choices if choice != taken)
+        text = f"{name!r} is taken as {taken}; it may also be {others}."
         notice = Notice("hardware-ambiguous", text, "hardware")
         return Device.of(chosen, slice_of(chosen, piece) if piece else None), notice
 

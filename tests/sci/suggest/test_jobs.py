@@ -117,7 +117,9 @@ def test_a_job_without_accelerator_has_nothing_to_change():
     """But an hour: what the usual hours of its zone say of another start within a day."""
     answer = for_job(unread_job(), CATALOG)
     assert answer.answers == []
-    assert answer.summary.startswith("Whether another hour emits less is not known. Hardware is")
+    assert answer.summary.startswith(
+        "For a better hour name its zone: gramwatt job unread --set zone=DE. Hardware is"
+    )
     job = msgspec.structs.replace(
         unread_job(zone="US-CAL-CISO"), started_at="2026-11-29T04:30:00Z", duration_s=4 * 3600.0
     )
