@@ -38,9 +38,9 @@ REST_NS = NS_PER_S
 IDLE_S = 0.3
 """A pause before the next reading that is long enough to load the engine or a zone [s]."""
 WAKES_B = 4096
-HANGS_S = 15
-"""A tick that takes longer hangs in a driver [s]: the kernel then ends the meter, and the next one
-asks that driver in a child process first (devices/library.py)."""
+HANGS_S = 60
+"""A tick that takes longer hangs in a driver [s], as a disk of the network seldom does: the kernel
+then ends the meter, and the next one asks the driver in a child process (devices/library.py)."""
 
 
 class Loop:
