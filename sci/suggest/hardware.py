@@ -528,9 +528,10 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
     )
     sheet = compare(now.part, device.part, described, work.catalog.hardware(REFERENCE))
     power = sheet.power if sheet else None
-    witnesses = []
-    if own := own_witness(work.own, now.part.id, device.part.id, name, work.workload):
-        witnesses.append(own)
+    witnesses, own = [], None
+    if {now.part.id, device.part.id} <= work.own_parts:
+        own = own_witness(work.own, now.part.id, device.part.id, name, work.workload)
+        witnesses += [own] if own else []
     if published := published_time(
         now.part, device.part, name, described, request.model_parameters
     ):

@@ -236,6 +236,11 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
         return replace(self, request=request, device=device, count=count, emitted=None, hours=None)
 
     @cached_property
+    def own_parts(self) -> frozenset[str]:
+        """Return the parts that own runs were on."""
+        return frozenset(row.hardware for row in self.own)
+
+    @cached_property
     def refusal(self) -> str | None:
         """Return why hardware is not ranked; None where it is."""
         request, name = self.request, self.classified.name
