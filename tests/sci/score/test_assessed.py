@@ -5,7 +5,7 @@ import pytest
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.sci.score.timeseries import CHART_STEPS_S, MAX_CHART_POINTS, _chart_step_s
 from tests.documents import DAILY, scored
-from tests.journals import H100, Writer
+from tests.journals import H100, FakeGrid, Writer
 
 CPU = {"device_class": "cpu", "name": "Intel Xeon Platinum 8480C", "meter": "rapl"}
 MODULE = {"device_class": "module", "name": "NVIDIA Jetson AGX Orin 64GB", "includes_host": True}
@@ -55,7 +55,7 @@ NOTICES = {
     "annual": (
         lambda: job(BOARD, grid=None),
         "B",
-        [UNIT, HOST, ("intensity-annual", "operational_g", "Maps DE 2025")],
+        [UNIT, HOST, ("intensity-annual", "operational_g", "(Germany, 2025)")],
     ),
     "its country's": (
         lambda: job(BOARD, grid=None, zone="IN-AN"),
@@ -63,7 +63,7 @@ NOTICES = {
         [
             UNIT,
             HOST,
-            ("intensity-annual", "operational_g", "Maps IN 2025"),
+            ("intensity-annual", "operational_g", "2025); "),
             ("intensity-reused", "operational_g", "its country (Mainland India) is used"),
         ],
     ),
@@ -155,7 +155,7 @@ NOTICES = {
         [
             UNIT,
             ("embodied-unknown", "embodied_g", "7 years apart"),
-            ("intensity-annual", "operational_g", "Maps DE 2025"),
+            ("intensity-annual", "operational_g", "(Germany, 2025)"),
         ],
     ),
 }
@@ -193,6 +193,25 @@ def test_times_are_named_by_node_where_they_differ():
         assert [(row.what, row.figure.value, row.of) for row in rows] == expected
 
 
+def test_intensity_that_its_zone_never_has_at_such_hours_is_named():
+    """Germany has 341 g/kWh in the year; a grid of a thirtieth of it is not its."""
+    for g_per_kwh, zone, expected in (
+        (341, "DE", []),
+        (11, "DE", ["input-implausible"]),
+        (11, "IS", []),
+        (5000, "DE", ["input-implausible"]),
+    ):
+        document = job(BOARD, zone=zone, grid=FakeGrid(g_per_kwh, error=0.05), units=("image",))
+        codes = [notice.code for notice in document.notices]
+        found = [code for code in codes if code == "input-implausible"]
+        assert found == expected, (g_per_kwh, zone)
+
+
+def test_a_job_that_was_reserved_for_no_time_is_one_job():
+    document = job(("GPU-1", H100, []), end_s=0)
+    assert [row.counts for row in document.days] == [{"job": 1.0}]
+
+
 CARDS = {"name": "NVIDIA GeForce RTX 4090", "units_total": 2.0}
 LIMITED = {**CPU, "units": 16.0, "units_total": 64.0, "share": 0.125}
 HOSTS = {
@@ -224,6 +243,10 @@ HOSTS = {
     "half of what limits left": (  # an eighth of 64, of 16
         [("cpu-0", LIMITED, [(0, HOUR, 3e5)])],
         [("host (CPU, memory, board, case)", 0.5, 1.0)],
+    ),
+    "more than limits left": (  # three quarters of 64, of 16
+        [("cpu-0", {**LIMITED, "share": 0.75}, [(0, HOUR, 3e5)])],
+        [("host (CPU, memory, board, case)", 1.0, 1.0)],
     ),
     "a module": ([("M", MODULE, [(0, HOUR, 3e4)])], []),
 }

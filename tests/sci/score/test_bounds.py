@@ -48,13 +48,17 @@ def test_a_notice_begins_at_its_bound(code, intervals, end_s, expected):
 
 @pytest.mark.parametrize(
     ("period_s", "length_s", "known"),
-    [(None, 0.19, False), (None, 0.21, True), (2.0, 3.9, False), (2.0, 4.1, True)],
+    [
+        *((None, 0.19, False), (None, 0.2, True), (None, 0.21, True)),
+        *((2.0, 3.9, False), (2.0, 4.0, True), (2.0, 4.1, True)),
+    ],
 )
 def test_a_window_is_known_from_twice_the_counters_period_on(period_s, length_s, known):
     window = {"unit": "token", "seconds": 10 + length_s, "phase": "w", "since": Writer().at(10)}
     document = scored([(0, 60, 6e4)], end_s=60, counts=[window], update_period_s=period_s)
     [row] = document.windows
     assert (row.energy_j is not None, row.below_resolution) == (known, not known)
+    assert ("below-resolution" in {notice.code for notice in document.notices}) is not known
 
 
 @pytest.mark.parametrize(("cut_s", "kind"), [(0.019, "measured"), (0.021, "estimated")])

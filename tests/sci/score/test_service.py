@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from gramwatt.sci.figures.document import JobDoc, ServiceRowDoc
+from gramwatt.sci.figures.quantity import weakest
 from gramwatt.sci.records.records import AnyRecord, format_time
+from gramwatt.sci.score.service import IDLE_ASSUMED, IDLE_SEEN, SPLIT, UNSPLIT
 from tests.documents import scored
 from tests.journals import H100, T0, Writer
 
@@ -285,7 +287,8 @@ class Plain:
             else:
                 least = max(0.0, work[1] - work[2])
             parts[name] = value, min(least, value), max(most, value)
-        return {"energy_j": sum(self.joules[first:end]), "parts": parts, "counts": counts}
+        energy_j = sum(self.joules[first:end])
+        return {"energy_j": energy_j, "parts": parts, "counts": counts, "rest_j": rest_j}
 
     def _waiting(
         self, work_j: float, work_s: float, busy_s: float, requests_s: float, idle_w: float | None
@@ -314,7 +317,8 @@ def added(rows: list[dict[str, Any]]) -> dict[str, Any]:
             parts[name] = [a + b for a, b in zip(parts[name], of_row, strict=True)]
         for key, amount in row["counts"].items():
             counts[key] += amount
-    return {"energy_j": sum(r["energy_j"] for r in rows), "parts": parts, "counts": counts}
+    joules = {name: sum(row[name] for row in rows) for name in ("energy_j", "rest_j")}
+    return {**joules, "parts": parts, "counts": counts}
 
 
 def agree(row: ServiceRowDoc, expected: Mapping[str, Any]) -> None:
@@ -338,6 +342,13 @@ def agree(row: ServiceRowDoc, expected: Mapping[str, Any]) -> None:
     ]
     for part in row.parts:
         fractions = [joules / expected["energy_j"] for joules in expected["parts"][part.part]]
+        seen = part.part == "idle" and expected["rest_j"] >= 0.9 * expected["parts"]["idle"][0]
+        why = {"idle": IDLE_SEEN if seen else IDLE_ASSUMED, "work": UNSPLIT}.get(part.part, SPLIT)
+        assert part.energy_j is not None
+        assert (part.energy_j.kind, part.energy_j.source) == (
+            weakest((energy.kind, "attributed" if seen else "estimated")),
+            why,
+        )
         assert part.tokens == exact(counts.get(("token", part.part), 0.0))
         for figure, of in ((part.energy_j, energy), (part.total_g, carbon)):
             assert figure is not None
