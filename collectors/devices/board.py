@@ -375,6 +375,8 @@ VENDORS = [
     "jetson:Jetson",
     "neuron:Neuron",
     "tpu:Tpu",
+    "unread:Ascend",
+    "unread:Cambricon",
     "nvml:Nvml",
 ]
 """Module in this folder and its DevicePort. NVIDIA is last: that there is no NVML is worth a notice

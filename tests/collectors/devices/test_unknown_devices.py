@@ -23,10 +23,12 @@ from gramwatt.collectors.devices.board import (
     Place,
     SourceAbsent,
     boards_of,
+    present,
 )
 from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.nvml import Nvml, Pynvml, visible
+from gramwatt.collectors.devices.unread import Ascend, Cambricon, Unread
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.records.merge import MergedDevice
@@ -188,6 +190,20 @@ def test_graphics_inside_a_processor_are_no_board(tmp_path):
     rig = VendorRig(tmp_path / "home", amd, gpu(), gpu())
     (device,) = run(rig).values()
     assert device.record.name == "Radeon RX 7900 XTX"
+
+
+@pytest.mark.parametrize(
+    ("node", "vendor"),
+    [("davinci0", Ascend), ("cambricon_dev3", Cambricon), ("davinci_manager", None)],
+)
+def test_an_accelerator_that_nothing_reads_is_not_left_out(node, vendor, tmp_path):
+    write(tmp_path / "root", **{f"dev__{node}": ""})
+    place = Place(tmp_path / "root", {}, "linux", "aarch64")
+    seen = [port for port in present(place) if issubclass(port, Unread)]
+    assert seen == ([vendor] if vendor else [])
+    found = run(VendorRig(tmp_path / "home", lambda _: [port() for port in seen]))
+    assert [d.record.name for d in found.values()] == [f"{p.vendor}, not readable" for p in seen]
+    assert all(device.intervals == () for device in found.values())
 
 
 def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path):
