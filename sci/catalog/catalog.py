@@ -9,17 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from gramwatt.sci.catalog.files import Group, Version
+from gramwatt.sci.catalog.files import Group, PciId, Version
 from gramwatt.sci.catalog.hardware import Cpu, CpuFamily, Hardware
 from gramwatt.sci.catalog.instances import (
     ATTACHED,
+    PROVIDERS,
     WITHOUT_ACCELERATOR,
     Instance,
     InstanceNames,
+    devices_in,
     named_machines,
+    other_provider,
     tpu_slice,
 )
 from gramwatt.sci.catalog.loader import (
@@ -45,12 +49,15 @@ from gramwatt.sci.catalog.names import (
 )
 from gramwatt.sci.catalog.overlay import Overlay, OverlayError, parse_overlay
 from gramwatt.sci.catalog.parameters import lifetime_years
-from gramwatt.sci.catalog.printed import bare_part, memory_mib, readings
+from gramwatt.sci.catalog.printed import bare_part, pci_ids, readings
 from gramwatt.sci.catalog.regions import Region, RegionNames
 from gramwatt.sci.figures.csv_data import rows
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.zones import ZoneIntensity, Zones
+
+if TYPE_CHECKING:
+    from gramwatt.sci.catalog.phrases import Span
 
 __all__ = [
     "Catalog",
@@ -69,11 +76,32 @@ MEASURE_IT = (
     "`gramwatt run` measures a job on it; for an estimate give energy_kwh, since the catalog has "
     "machines with accelerators only"
 )
+NAME_ITS_PART = (
+    "which the catalog does not have: name its accelerators instead ('8x A100 80GB' as instance, "
+    "or --hardware with the count)"
+)
 ATTACH_IT = (
     "is a machine of Google to which accelerators are attached, and its name does not say which: "
     "name the part with it ('n1-standard-8 + 1x T4'), or gcp:n1+t4 (k80, p4, p100, v100) and count"
 )
+NAME_OF_PCI = (
+    "is a PCI id that the catalog does not have: `nvidia-smi -L`, `amd-smi list` or `lspci` of a "
+    "newer list says the name of the device"
+)
 LISTS = "`gramwatt catalog hardware` lists accelerators, `gramwatt catalog cpus` processors"
+
+
+MOST_PHRASES = 4096
+"""Most names whose reading is kept."""
+_NAMED_TOO = re.compile(
+    r"(?:instinct|radeon|geforce|quadro|[gr]tx|tesla|arc)\s+(?:\w+\s+)?\w*\d", re.IGNORECASE
+)
+"""A name beside a PCI id: where that is not known, the id may be of another form of it."""
+_BETWEEN = re.compile(r"[\s,;|()\[\]{}\"'`=*]+|/")
+"""What stands between the words of a phrase with the name of a machine."""
+_SEVERAL = re.compile(r"[,;|/]|\b(?:and|or|vs)\b|\s{2,}")
+_COUNTED = re.compile(r"gpu_\d+x_\w+|[a-z][\w-]*\d[\w-]*:\d{1,2}", re.IGNORECASE)
+_OF_MACHINE = re.compile(r"\d.*[._-]|[._-].*\d")
 
 
 class Catalog:
@@ -89,6 +117,7 @@ class Catalog:
         self.version = rows(Version)[0].version
         self.version += f"+overlay.{overlay.digest[:8]}" if overlay else ""
         self._literal_names = literal_names(overlay)
+        self._phrases: dict[str, tuple[Span, ...]] = {}
         if overlay:
             self._check(overlay)
 
@@ -172,6 +201,8 @@ class Catalog:
                 instances = [self._instances[member] for member in members]
                 error.reason = self._of_instances(name, instances).reason
             meant = None if ambiguous else self.resolution(name) or self._of_cpu(name)
+            if meant is None and not ambiguous and pci_ids(name):
+                meant = Resolution((), (), f"{name} {NAME_OF_PCI}")
             if meant is None and not error.close:
                 meant = Resolution((), (), LISTS)
             if meant is None:
@@ -215,15 +246,20 @@ class Catalog:
 
     def instance(self, name: str) -> Instance:
         """Return an instance by id or name; raises AmbiguousName for a family, or LookupFailed."""
+        machines = self._machines_in(name) if _SEVERAL.search(name) else ()
+        if len(machines) > 1:
+            raise AmbiguousName("instance", name, machines)
         try:
             return self._instances[self._instance_names.find(name)]
         except AmbiguousName:
             raise
         except LookupFailed:
-            by_rule = tpu_slice(name) or self._named_machine(name)
+            by_rule = tpu_slice(name) or self._named_machine(name) or self._of_machine_phrase(name)
             if by_rule is not None:
                 return by_rule
             meant = self.resolution(name)
+            if meant is None and (provider := other_provider(name)):
+                meant = Resolution((), (), f"{name} is a machine of {provider}, {NAME_ITS_PART}")
             if meant is None and ATTACHED.fullmatch(name.strip()):
                 meant = Resolution((), (), f"{name} {ATTACH_IT}")
             if meant is None and WITHOUT_ACCELERATOR.fullmatch(name.strip()):
@@ -258,6 +294,43 @@ class Catalog:
             return says.instance(name, fit[0])
         return None
 
+    def _machines_in(self, name: str) -> list[str]:
+        """Return the machines whose names stand in a phrase, of the provider that it names."""
+        chunks = _chunks(re.sub(r"(?<=\S)\s+#.*$", "", name))
+        providers = {PROVIDERS[text.lower()] for text in chunks if text.lower() in PROVIDERS}
+        of = next(iter(providers)) if len(providers) == 1 else None
+        named = dict.fromkeys(
+            row_id
+            for text in chunks
+            if _OF_MACHINE.search(text)
+            for row_id in self._instance_names.ids(text)
+            if of is None or row_id.partition(":")[0] in of
+        )
+        return list(named)
+
+    def _of_machine_phrase(self, name: str) -> Instance | None:
+        """Return the machine that a phrase has a name of, or whose devices it counts.
+
+        Raises AmbiguousName with several; None where it says no machine.
+        """
+        if re.search(r"\d/\d+$|^ml\.[^/\s]+$", name.strip()):
+            return None  # "VM.GPU.A10.1/2" are two, "ml.gd-1xgh200" is none
+        chunks, named = _chunks(name), self._machines_in(name)
+        for text in chunks:
+            if _COUNTED.fullmatch(text) and not named and (item := self._named_machine(text)):
+                return item
+        slices = [by_rule for text in chunks if "-" in text and (by_rule := tpu_slice(text))]
+        counted = [
+            f"{count}x{part}"
+            for span in self._spans(name)
+            if (count := devices_in(name, span.begin, span.end))
+            for part in self._narrowed(name, span.ids)
+        ]
+        machines = named or [item.id for item in slices] or list(dict.fromkeys(counted))
+        if len(machines) > 1:
+            raise AmbiguousName("instance", name, machines)
+        return self.instance(machines[0]) if machines and machines[0] != name else None
+
     def resolution(self, name: str) -> Resolution | None:
         """Return what a name stands for: instances, a service or hardware; None if unknown."""
         members = self._instance_names.ids(name)
@@ -287,11 +360,12 @@ class Catalog:
 
     def _part(self, name: str) -> str:
         """Return the id of a part; names in cloud metadata match only literally, in any case."""
-        if key(name) in self._services and name not in self._hardware:
+        if {key(name), key(bare_part(name))} & set(self._services) and name not in self._hardware:
             raise LookupFailed("hardware", name)  # "NPU" is a kind, though one maker has just one
-        ids = self._meant(name) or self._of_alternatives(name) or self._of_readings(name)
+        exact = self._narrowed(name, tuple(self._meant(name)))
+        ids = exact or self._of_phrase(name) or self._of_pci_ids(name)
         if len(ids) > 1:
-            raise AmbiguousName("hardware", name, self._of_memory(name, ids))
+            raise AmbiguousName("hardware", name, ids)
         if not ids and self._hardware_names.meant(name):
             raise LookupFailed("hardware", name)  # another maker's
         return ids[0] if ids else self._hardware_names.find(name)
@@ -305,19 +379,13 @@ class Catalog:
                 return (literal,)
         if name.rstrip().endswith("..."):
             return self._hardware_names.begun(name)
-        ids, makers = self._hardware_names.meant(name), vendors_in(name)
-        vendors = {row_id: self._hardware[row_id].vendor.lower() for row_id in ids}
+        return self._of_makers(name, self._hardware_names.meant(name))
+
+    def _of_makers(self, name: str, ids: Sequence[str]) -> Sequence[str]:
+        """Return the parts of the makers that a name says; all where it says none."""
+        makers = vendors_in(name)
         others = set(VENDORS.values()) - makers if makers else set()
-        return [row_id for row_id in ids if vendors[row_id] not in others]
-
-    def _of_memory(self, name: str, ids: Sequence[str]) -> Sequence[str]:
-        """Return the parts of the memory that a tool prints behind a name; all where it does not.
-
-        Marketed memory is up to a seventh more than a driver reports.
-        """
-        mib = memory_mib(name)
-        gib = {row_id: (self._hardware[row_id].memory_gb or 0) * 1024 for row_id in ids}
-        return [i for i in ids if mib and gib[i] / 1.15 <= mib <= gib[i]] or ids
+        return [i for i in ids if self._hardware[i].vendor.lower() not in others]
 
     def _of_alternatives(self, name: str) -> list[str]:
         """Return the parts that a name with slashes means, of each the first reading."""
@@ -326,7 +394,7 @@ class Catalog:
             next((ids for text in texts if (ids := self._hardware_names.ids(text))), ())
             for texts in readings
         ]
-        return list(dict.fromkeys(part for ids in meant for part in ids))
+        return list(self._of_makers(name, _least(meant)))
 
     def _of_readings(self, name: str) -> Sequence[str]:
         """Return the parts of the first reading of a name that is known, of the memory it says."""
@@ -341,6 +409,62 @@ class Catalog:
             if fit:
                 return fit
         return ()
+
+    def _of_phrase(self, name: str) -> Sequence[str]:
+        """Return the parts that a phrase names, each as what stands behind it narrows it."""
+        read = tuple(self._of_alternatives(name) or self._of_readings(name))
+        if self._instance_names.ids(name):
+            return read
+        spans_of = self._spans(name)
+        sets = [span.ids for span in spans_of]
+        if read and not any(set(ids).isdisjoint(read) for ids in sets):
+            return self._narrowed(name, read)
+        if not read and len({*map(frozenset, sets)}) < 2:
+            return self._narrowed(name, _least(sets))
+        ends = [span.begin for span in spans_of[1:]] + [len(name)]
+        sets = [
+            self._narrowed(name[span.begin : end], span.ids)
+            for span, end in zip(spans_of, ends, strict=True)
+        ]
+        return _least(
+            [read, *sets]
+            if read and set(read).isdisjoint({part for ids in sets for part in ids})
+            else sets
+        )
+
+    def _narrowed(self, text: str, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if len(ids) < 2:
+            return ids
+        from gramwatt.sci.catalog.phrases import narrowed
+
+        return narrowed(text, ids, self._memory_gb)
+
+    def _spans(self, name: str) -> tuple[Span, ...]:
+        from gramwatt.sci.catalog.phrases import BRAND, spans  # only a name that is not known pays
+
+        if name not in self._phrases:
+            is_cpu = bool(self._cpu_names.ids(name) or self.cpu_family(name)[0])
+            is_cpu = is_cpu and not BRAND.search(name)
+            words_of = self._hardware_names.vocabulary
+            named = () if is_cpu else spans(name, self._meant, self._memory_gb, words_of)
+            if len(self._phrases) > MOST_PHRASES:
+                self._phrases.clear()
+            self._phrases[name] = tuple(named)
+        return self._phrases[name]
+
+    @cached_property
+    def _memory_gb(self) -> dict[str, float | None]:
+        return {part.id: part.memory_gb for part in self._hardware.values()}
+
+    @cached_property
+    def _pci(self) -> dict[str, tuple[str, ...]]:
+        return {own: row.hardware for row in rows(PciId) for own in row.ids}
+
+    def _of_pci_ids(self, name: str) -> tuple[str, ...]:
+        """Return the parts of the PCI id in a name; of a device id alone, whose vendor has it."""
+        ids = frozenset() if _NAMED_TOO.search(name) else pci_ids(name)
+        full = [own for own in self._pci if own in ids or own.partition(":")[2] in ids]
+        return self._pci[full[0]] if len(full) == 1 else ()
 
     def _of_cpu(self, name: str) -> Resolution | None:
         """Return what to say of a processor's name, whole or in part; None for any other name."""
@@ -475,6 +599,16 @@ class Catalog:
             _check_known("instances", name, instance.hardware, self._hardware)
             if instance.host:
                 _check_known("instances", name, instance.host, self._instances)
+
+
+def _chunks(name: str) -> list[str]:
+    return [text.strip(".:") for text in _BETWEEN.split(name)]
+
+
+def _least(sets: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the members of all sets; of a set that holds another only that: W7900 of gfx1100."""
+    least = [ids for ids in sets if not any(other and set(other) < set(ids) for other in sets)]
+    return tuple(dict.fromkeys(part for ids in least for part in ids))
 
 
 def _span(values: Sequence[float]) -> str:

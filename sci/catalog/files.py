@@ -40,6 +40,20 @@ class Alias(Row, frozen=True, kw_only=True):
     id: Annotated[Cell, column("Its id")]
 
 
+class PciId(Row, frozen=True, kw_only=True):
+    """PCI ids of parts, for systems whose lspci has no name for them.
+
+    Several parts where one id is of several.
+    """
+
+    files = ("pci_ids.csv",)
+    key = ("hardware",)
+
+    hardware: Annotated[tuple[Id, ...], column("Parts", "hardware.csv:id")]
+    ids: Annotated[tuple[Cell, ...], column("PCI ids of them, vendor:device")]
+    source: Annotated[Id, column("Source key", SOURCE)]
+
+
 class Group(Row, frozen=True, kw_only=True):
     """Names of several families together, or other names of one.
 
@@ -104,6 +118,7 @@ FILES: tuple[type[Row], ...] = (
     Group,
     Service,
     Alias,
+    PciId,
     Study,
     ModelInputs,
     Parameter,

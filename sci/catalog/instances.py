@@ -18,7 +18,7 @@ from msgspec import Struct, to_builtins
 
 from gramwatt.sci.catalog.hardware import Hardware
 from gramwatt.sci.catalog.names import Names, key, words
-from gramwatt.sci.catalog.printed import bare_machine
+from gramwatt.sci.catalog.printed import bare_machine, of_slurm
 from gramwatt.sci.figures.csv_data import (
     SOURCE,
     Cell,
@@ -81,7 +81,7 @@ ATTACHED = re.compile(r"(?:n1-[a-z]+-\d+|(?:n1-)?custom-\d+-\d+)", re.IGNORECASE
 """Machines of Google to which accelerators are attached, which their names do not say."""
 _SLICE = re.compile(
     r"(?:(?:gcp|gce|google|cloud)[\s:]+)*(?:tpu[\s-]?(?:pod\s|slice\s)?)?"
-    r"(v2|v3|v4|v5p|v5e|v5litepod|v6e)[\s-]?(\d+)(?:\s(?:tpu|pod|slice|vm))*",
+    r"(v2|v3|v4|v5p|v5e|v5litepod|v6e|tpu7x)[\s-]?(\d+)(?:\s(?:tpu|pod|slice|vm))*",
     re.IGNORECASE,
 )
 _SLICES = {
@@ -92,11 +92,32 @@ _SLICES = {
     "v5e": ("google-tpu-v5e", 1, 256),
     "v5litepod": ("google-tpu-v5e", 1, 256),
     "v6e": ("google-tpu-v6e", 1, 256),
+    "tpu7x": ("google-tpu-v7", 2, 9216),
 }
 """Slices of TPUs: their part, what the number in the name counts for each chip (TensorCores, or the
 chip itself), and the chips of the largest."""
 
 
+OTHER_PROVIDERS: Mapping[str, re.Pattern[str]] = {
+    provider: re.compile(pattern, re.IGNORECASE)
+    for provider, pattern in (
+        (
+            "Tencent Cloud",
+            r"(?:hcc)?(?:gn\d|gt\d|gnv\d|pnv\d|pnt\d|gi\d)\w*\.(?:\d*x?large|small|medium)\d*",
+        ),
+        (
+            "Huawei Cloud",
+            r"(?:p\d\w{0,3}|pi\d\w?|g[1-7]\w?|ai\d\w?|kai\w+|physical\.\w+)\.\d*x?large\.\d+\S*",
+        ),
+        (
+            "Volcengine",
+            r"(?:ml|ecs)\.(?:ebm)?(?:hpc)?(?:[vpgix]ni|g1|g1ve|g1te|g1v|pi|veg)\d?\w*\.\w*large",
+        ),
+        ("Baidu AI Cloud", r"(?:bcc|bbc|ebc|ehc|ebci)\.\w+\.c\d+m\d+\S*"),
+        ("Alibaba Cloud", r"ecs\.(?:ebm|s|v|scc)?(?:gn|ga|hfg?n|gpu)\d?\w*(?:-[\w-]+)?\.\w*large"),
+    )
+}
+"""Names of machines with accelerators of providers whose lists the catalog does not have."""
 SLICED = frozenset(part for part, _, _ in _SLICES.values())
 """TPUs that Google Cloud rents out in slices, whose names follow a rule and stand in no list."""
 
@@ -254,7 +275,8 @@ def tpu_slice(name: str) -> Instance | None:
     generation, number = named[1].lower(), int(named[2])
     part, per_chip, most = _SLICES[generation]
     chips, left = divmod(number, per_chip)
-    if left or not 1 <= chips <= most or (per_chip == 2 and number % 8):
+    least_four = per_chip == 2 and f"{generation}-{number}" != "tpu7x-2"
+    if left or not 1 <= chips <= most or (least_four and number % 8):
         return None
     counted = "TensorCores, two a chip" if per_chip == 2 else "chips"
     return Instance(
@@ -276,7 +298,7 @@ def _name_rules() -> Sequence[tuple[NameRule, re.Pattern[str]]]:
 
 def named_machines(name: str) -> Iterator[NamedMachine]:
     """Yield what a name may say of a machine by the rules of names, in their order."""
-    texts = dict.fromkeys((name.strip(), bare_machine(name)))
+    texts = dict.fromkeys((of_slurm(name.strip()), bare_machine(name)))
     for text, (rule, pattern) in product(texts, _name_rules()):
         match = pattern.fullmatch(text)
         says = {key: value for key, value in match.groupdict().items() if value} if match else {}
@@ -307,6 +329,57 @@ def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
     if not _AS_PRINTED.fullmatch(part) and (memory := _DEVICE_GB.search(part)):
         part, device_gb = part.replace(memory[0], ""), float(memory["gb"])
     return NamedMachine(part, int(count), vcpu, gib, device_gb, figure.get("vram"), rule.source)
+
+
+_NUMBER = rf"\d{{1,3}}|{'|'.join(NUMBERS)}"
+_COUNT_BEFORE = re.compile(
+    rf"(?<![\d.])(?P<count>{_NUMBER})(?P<times>\s*[x×*]\s*|-?x\s+|[\s-]+)\(?(?:(?:nvidia|amd|intel|google|tesla"
+    r"|gpus?:?|of)\s+)*$",
+    re.IGNORECASE,
+)
+_COUNT_BEHIND = re.compile(
+    r"s?(?:\s*gpus?|\s*cards?)?\s*[(\[]?\s*[x×*]\s*(?P<count>\d{1,3})\b(?!\s*[gm]i?b)"
+    r"|\s*[(,]\s*(?P<of>\d{1,2})[\s-]*(?:gpus?|cards?|devices|units|pcs)\b"
+    r"|\s*[:=]\s*(?P<last>\d{1,2})\W*$",
+    re.IGNORECASE,
+)
+_COUNT_OF_GPUS = re.compile(
+    rf"\b(?P<count>{_NUMBER})[\s-]*(?:gpus?|cards|accelerators|devices)\b"
+    r"|\b(?:num_?|n_?)?gpus?(?:[_ ]?(?:count|num|s))?\s*[:=x]\s*(?P<of>\d{1,2})\b",
+    re.IGNORECASE,
+)
+
+
+_MANY = re.compile(r"(?:\ds|gpus|cards|accelerators|devices)\s*$", re.IGNORECASE)
+
+
+def devices_in(text: str, begin: int, end: int) -> int | None:
+    """Return how many devices a phrase says of the part named in it; None where it says none."""
+    before, behind = text[:begin], text[end:]
+    counted = _COUNT_BEFORE.search(before)
+    if counted and (
+        set(counted["times"]) & set("x×*X")
+        or counted["count"].lower() in NUMBERS
+        or _MANY.search(text[begin:end])
+        or re.match(r"s\b|.{0,12}\b(?:gpus|cards|accelerators)\b", behind, re.IGNORECASE)
+    ):
+        return _number(counted["count"])
+    if match := _COUNT_BEHIND.match(behind):
+        return _number(match["count"] or match["of"] or match["last"])
+    if match := _COUNT_OF_GPUS.search(text):
+        return _number(match["count"] or match["of"])
+    return None
+
+
+def _number(text: str) -> int | None:
+    count = int(NUMBERS.get(text.lower(), text))
+    return count if 1 <= count <= MOST_DEVICES else None
+
+
+def other_provider(name: str) -> str | None:
+    """Return the provider whose machine a name is, of those that the catalog does not have."""
+    bare = bare_machine(name)
+    return next((who for who, names in OTHER_PROVIDERS.items() if names.fullmatch(bare)), None)
 
 
 class InstanceNames(Names):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Literal, TypeVar
 
 from msgspec import Struct
@@ -193,6 +193,10 @@ class Names:
             shared.setdefault("".join(self._core(name)), {})[row_id] = None
         self._short |= shared  # "RTX 6000" is three generations, also where one has just that name
         self._cores += [(self._core(name), row_id) for name, row_id in groups]
+        self._by_word: dict[str, list[int]] = {}
+        for at, (core, _) in enumerate(self._cores):
+            for word in dict.fromkeys(core):
+                self._by_word.setdefault(word, []).append(at)
 
     def ids(self, name: str) -> tuple[str, ...]:
         """Return the id of a name, all ids of a family, or none for an unknown name."""
@@ -229,13 +233,25 @@ class Names:
     def holders(self, name: str) -> tuple[str, ...]:
         """Return the ids of names that have these words, in any order, others beside or not."""
         part = self._core(name)
-        holding = (row_id for core, row_id in self._cores if part and _holds(core, part))
+        if len(part) == 1 and _SHARED_NUMBER.fullmatch(part[0]):
+            return ()  # "Quadro 6000" is older than all that have the number
+        holding = (row_id for core, row_id in self._near(part) if part and _holds(core, part))
         return tuple(dict.fromkeys(holding))
+
+    def _near(
+        self, part: Sequence[str], *, groups: bool = True
+    ) -> Sequence[tuple[tuple[str, ...], str]]:
+        """Return the names that have the rarest of some words, in their order."""
+        most = len(self._cores if groups else self._named)
+        exact = [self._by_word.get(word, []) for word in part if not word.startswith("sxm")]
+        near = min(exact, key=len) if exact else range(most)
+        return [self._cores[at] for at in near if at < most]
 
     def reordered(self, name: str) -> tuple[str, ...]:
         """Return the ids of names that are these words in another order."""
         part = self._core(name)
-        same = (i for core, i in self._named if len(core) == len(part) and _holds(core, part))
+        near = self._near(part, groups=False)
+        same = (i for core, i in near if len(core) == len(part) and _holds(core, part))
         return tuple(dict.fromkeys(same))
 
     def _short_for(self, name: str) -> tuple[str, ...]:
@@ -246,8 +262,14 @@ class Names:
         part = set(self._core(name))
         if not part or any(_SHARED_NUMBER.fullmatch(word) for word in part):
             return ()
-        short = (i for core, i in self._named if part < set(core) and set(core) - part <= NEUTRAL)
+        near = self._near(tuple(part), groups=False)
+        short = (i for core, i in near if part < set(core) and set(core) - part <= NEUTRAL)
         return tuple(dict.fromkeys(short))
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """Return every word of the names."""
+        return frozenset(word for core, _ in self._named for word in core)
 
     def begun(self, name: str) -> tuple[str, ...]:
         """Return the ids of names that begin so, as a table cuts them: "GeForce GTX 108..."."""

@@ -46,6 +46,7 @@ _GRES = re.compile(
     r"(?:--gres=|gres[/:=])*gpu[:/](?P<name>[a-z][^:()=]*)(?:[:=]\d+)?(?:\(.*\))?", re.IGNORECASE
 )
 """A device in Slurm's lists: "gres/gpu:a100:4"."""
+_ASKED_OF_SLURM = re.compile(r"--gres[= ](gpu:[a-z][\w.-]*(?::\d+)?)", re.IGNORECASE)
 _REMARK = re.compile(r"\s*(?:[(\[,;|#=@+]|\s-\s|\bwith\b)\s*(?P<remark>.*)$")
 _WORD_BEHIND = re.compile(r"\s(?:desktop|cuda|64-bit|macbook (?:air|pro))$", re.IGNORECASE)
 _MEMORY_OF_ONE = re.compile(r"(?P<gb>\d+(?:\.\d+)?)\s?gi?b\b(?! total| unified)", re.IGNORECASE)
@@ -57,6 +58,11 @@ _BACKEND = re.compile(
     r"(?:(?:cuda|rocm|vulkan|metal|sycl|hip)\d+|(?:cuda )?gpu) \((?P<name>.+?)\)(?: - .*)?$", re.I
 )
 """A device as llama.cpp names it: its number, and its name in brackets."""
+_PCI = re.compile(
+    r"\b(?:0x)?(10de|1002|8086|1da3|1d0f|1ac1|17cb)[:\s,]+(?:device\s+)?(?:0x)?([0-9a-f]{4})\b"
+)
+_PCI_OF_NVML = re.compile(r"\b0x([0-9a-f]{4})(10de|1002|8086)\b")
+_PCI_ALONE = re.compile(r"\b(?:0x|device |id[:= ]+(?:0x)?)([0-9a-f]{4})\b")
 _SUFFIX = re.compile(r"(?<=\d)(?=(?:ti|super|xtx?|gre)\b)", re.IGNORECASE)
 _LINE = re.compile(r"\b(?:geforce\s+)?(?:rtx|gtx|quadro|tesla)\s+(?=[a-z]\d)", re.IGNORECASE)
 _MACHINE_BEFORE = re.compile(
@@ -69,12 +75,18 @@ _MACHINE_BEHIND = re.compile(
 )
 
 
+def of_slurm(text: str) -> str:
+    """Return the device that a line asks Slurm for: "gpu:a100:4" of "#SBATCH --gres=gpu:a100:4"."""
+    asked = _ASKED_OF_SLURM.search(text)
+    return asked[1] if asked else text
+
+
 @lru_cache(maxsize=8192)
 def bare_part(name: str) -> str:
     """Return a device's name without what tools print around it."""
     text = name.strip().translate(_QUOTES)
     quoted = _QUOTED.fullmatch(text)
-    text = quoted["name"] if quoted else text
+    text = quoted["name"] if quoted else of_slurm(text)
     inner = _GRES.fullmatch(text) or _BACKEND.fullmatch(text)
     if inner:
         return inner["name"]
@@ -84,10 +96,16 @@ def bare_part(name: str) -> str:
     return bare.strip() or text
 
 
-def memory_mib(name: str) -> float | None:
-    """Return the memory [MiB] that a tool prints behind a device's name; None where it does not."""
-    printed = re.search(r"[,:]\s*(\d{4,6})\s?MiB\b", name, re.IGNORECASE)
-    return float(printed[1]) if printed else None
+def pci_ids(name: str) -> frozenset[str]:
+    """Return the PCI ids in a name, "10de:2330", or device ids alone, "74a1".
+
+    NVML has the vendor's behind the device's: 0x233010DE.
+    """
+    low = name.lower()
+    own = {f"{vendor}:{device}" for vendor, device in _PCI.findall(low)}
+    own |= {f"{vendor}:{device}" for device, vendor in _PCI_OF_NVML.findall(low)}
+    alone = set() if own else set(_PCI_ALONE.findall(low))
+    return frozenset(own | alone)
 
 
 def readings(name: str) -> Iterator[tuple[str, float | None]]:
@@ -104,7 +122,7 @@ def readings(name: str) -> Iterator[tuple[str, float | None]]:
         yield plain[:-1], None
     if _SUFFIX.search(plain):
         yield _SUFFIX.sub(" ", plain), None
-    if _LINE.search(plain):  # "RTX A30"; a name of these lines is NVIDIA's
+    if _LINE.search(plain) and "[" not in plain:  # "RTX A30"; a name of these lines is NVIDIA's
         yield f"NVIDIA {_LINE.sub('', re.sub('^nvidia ', '', plain, flags=re.I))}", None
     chip = _MAC.search(plain)
     if chip and re.search(r"\b(?:i?mac|macbook|apple)", f"apple {plain}", re.IGNORECASE):

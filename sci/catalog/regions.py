@@ -54,7 +54,7 @@ ZONE_SUFFIXES = {
 """What a zone of a region has behind the region's name, by provider."""
 _PATH = re.compile(
     r"(?:https?://[^/]+/(?:\w+/)*?)?(?:projects/[^/]+/)?(?:zones|regions|locations)/"
-    r"|^\S*(?:region|zone|location)\s*[=:]\s*|^arn:aws[\w-]*:\w*:|:\w*:[\w/-]*$|\.compute\.internal$"
+    r"|^(?:\S+\s+)?\S*(?:region|zone|location)\S?\s*[=:]\s*|[\\,;]\s*$|^arn:aws[\w-]*:\w*:|:\w*:[\w/-]*$|\.compute\.internal$"
     r"|^\((?:us|europe|asia pacific|canada|africa|middle east|south america|mexico)\) "
 )
 """What stands around a region in paths, labels, resource names and Azure's portal."""
@@ -66,6 +66,11 @@ AREAS = re.compile(
 _ZONE_ID = re.compile(r"([a-z]+\d)(?:-([a-z]{3})\d)?-az\d+")
 _WAVELENGTH = re.compile(r"(.+)-wl\d-([a-z]{3})-wlz-\d")
 _BRACKETS = re.compile(r"(.*?)\s*\(([^()]+)\)")
+_BETWEEN = re.compile(r"#.*$|[^a-z0-9-]+")
+_REGION_LIKE = re.compile(
+    r"[a-z]{2,}(?:-[a-z]+)+-?\d{1,2}(?:-?[a-z])?|(?:east|west|north|south|central|europe|asia)[a-z]+\d?"
+)
+"""Words of a line that may be a region of Amazon, Google or Azure."""
 _DIRECTION = re.compile(r"gov|north|south|east|west|central")
 
 
@@ -212,14 +217,16 @@ class RegionNames:
 
         Raises AmbiguousName with the regions that a name may mean, or LookupFailed.
         """
-        text = name.strip().lower().replace('"', "").replace("`", "")
-        text = _PATH.sub("", text)
+        text = re.sub("[\"'`]", "", name.strip().lower())
+        text = re.sub(r"^--?[\w-]+[ =]+|\s+--.*$", "", text)
+        text = _PATH.sub("", text).strip()
         bracketed = _BRACKETS.fullmatch(text)
         if bracketed and (of := PROVIDER_NAMES.get(bracketed[2], bracketed[2])) in self._providers:
             text = f"{of}:{bracketed[1]}"
         ids = list(dict.fromkeys(self._named(text)))
         if not ids and places:
             ids = self._at(text)
+        ids = ids or self._in_phrase(name.strip().lower())
         if len(ids) == 1:
             return ids[0]
         if ids:
@@ -240,6 +247,18 @@ class RegionNames:
                 if ids:
                     yield from ids if provider else self._meant(spelling, ids)
                     return
+
+    def _in_phrase(self, text: str) -> list[str]:
+        """Return the regions that a line has the names of: a command, a setting, an address."""
+        words = [word for word in _BETWEEN.split(text) if _REGION_LIKE.fullmatch(word)]
+        if len(words) == 1 and words[0] == text:
+            return []
+        named = [
+            self._meant(word, ids)
+            for word in words
+            if (ids := list(self._whole(None, word)) or list(self._zones(None, word)))
+        ]
+        return list(dict.fromkeys(row_id for ids in named for row_id in ids))
 
     def _meant(self, own: str, ids: list[str]) -> list[str]:
         """Return the region of a large provider where several have a name, and one written alike.
@@ -287,7 +306,10 @@ class RegionNames:
         """Yield AWS's region of a short code: use1, and of a name without hyphens: useast1."""
         if provider in (None, "aws"):
             code = self._by_code.get(own)
-            yield from (f"aws:{name}" for name in ([code] if code else self._alike("aws", own)))
+            yield from (
+                f"aws:{name}"
+                for name in ([code] if code else self._alike("aws", own.replace("-", "")))
+            )
 
     def _outer(self, provider: str, own: str) -> Iterator[str]:
         if provider == "aws":

@@ -28,6 +28,11 @@ _PROFILE = re.compile(
 
 _VGPU = re.compile(r"(?P<board>.+?)-(?P<slice>(?P<memory>\d+)[abcq])", re.IGNORECASE)
 """How drivers in virtual machines name a vGPU: by its board, memory [GB] and licence."""
+_ALONE = re.compile(
+    r"(?:\S*/)?(?:(?:nvidia[\s_-]+)?mig[\s_-]+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:[+.-]\w+)*)",
+    re.IGNORECASE,
+)
+"""A slice whose board is not said, as resources of Kubernetes name it."""
 _SHARED = re.compile(r"-shared$")
 """What labels of Kubernetes add to the name of a device that several containers take turns on."""
 
@@ -67,6 +72,8 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
 
     Raises LookupFailed, with the names of slices where a slice's board is ambiguous, or ScoreError.
     """
+    if alone := _ALONE.fullmatch(bare_part(name)):
+        return _on_any_board(catalog, name, alone["slice"].lower())
     board, piece = split_name(name)
     try:
         part = catalog.hardware(board)
@@ -79,6 +86,22 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
         raise AmbiguousName("hardware", name, ids) from None
     whole = piece is not None and _is_whole(part, piece)
     return part, slice_of(part, piece) if piece and not whole else None
+
+
+def _on_any_board(catalog: Catalog, name: str, piece: str) -> tuple[Hardware, Slice]:
+    """Return a slice of the board that has it; raises AmbiguousName with those of several."""
+    match = _PROFILE.fullmatch(piece)
+    boards = [
+        board
+        for board in catalog.all_hardware()
+        if match and match["profile"] in board.mig_profiles
+    ]
+    if len(boards) == 1:
+        return boards[0], slice_of(boards[0], piece)
+    if not boards:
+        text = f"no board of the catalog has a MIG slice {piece}"
+        raise ScoreError(text, code="unknown-slice")
+    raise AmbiguousName("hardware", name, [_slice_id(board.id, piece) for board in boards])
 
 
 def slices_of(part: Hardware) -> list[Slice]:

@@ -60,6 +60,20 @@ def plain(name: str) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] == "the" else words)
 
 
+_LABEL = re.compile(
+    r"^\W*(?:[\w.]+\s+)?[\w-]*(?:location|region|country|zone|place|city|state|datacent[er]+|code)\w*"
+    r"\W*[=:]\s*",
+    re.IGNORECASE,
+)
+
+
+def bare_place(text: str) -> str:
+    """Return a place without the label, quotes and punctuation around it: location = "Wien",."""
+    bare = re.sub("[\"'`*]", "", text).strip()
+    bare = _LABEL.sub("", bare)
+    return re.sub(r"\s+[-–]\s+", ", ", bare.strip(" ,;\\").rstrip(")") if "(" not in bare else bare)
+
+
 def _spellings(name: str) -> list[str]:
     """Return the plain name, and that without the kind of area where the name says one."""
     return list(dict.fromkeys((plain(name), _KIND_OF_AREA.sub("", plain(name)))))
@@ -88,11 +102,26 @@ class PlaceNames:
             code = rest.strip().upper()
             states = (code, *(f"{country}-{code}" for country in WITH_STATES))
             outer = [zone for key in (rest, f"US-{code}") for zone in self.zones(key)]
-            return self.within(name, (*outer, *states))
+            inner = self.within(name, (*outer, *states))
+            return inner or [zone for zone in dict.fromkeys(outer) if not self._has_parts(zone)]
+        words = name.strip().rsplit(" ", 1)
+        if len(words) == 2 and re.fullmatch(r"[A-Z]{2}", words[1]) and not self._known(name):
+            return self.zones(f"{words[0]}, {words[1]}")  # "Ashburn VA"
         for spelled in _spellings(name):
-            if zones := self._areas.get(spelled) or self._cities.get(spelled):
+            if zones := (
+                self._areas.get(spelled)
+                or self._cities.get(spelled)
+                or self._cities.get(f"{spelled} city")
+            ):
                 return tuple(zones)
         return ()
+
+    def _has_parts(self, zone: str) -> bool:
+        named = (inner for names in self._all for zones in names.values() for inner in zones)
+        return any(inner.startswith(f"{zone}-") for inner in named)
+
+    def _known(self, name: str) -> bool:
+        return any(plain(name) in names for names in self._all)
 
     def within(self, name: str, outer: Iterable[str]) -> Sequence[str]:
         """Return the zones that a name may mean within others: a state, or a whole country.

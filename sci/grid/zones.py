@@ -26,7 +26,7 @@ from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Effect, Quantity, of_effects
 from gramwatt.sci.figures.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Signal
-from gramwatt.sci.grid.places import PlaceNames, PlaceRow, plain, short_key
+from gramwatt.sci.grid.places import PlaceNames, PlaceRow, bare_place, plain, short_key
 from gramwatt.sci.grid.spreads import (
     LONG_HOURS,
     OTHER,
@@ -245,12 +245,19 @@ class Zones:
         row = self._of_code(code) or self._spelled(code)
         if row is not None:
             return row
+        code, bracket, name = key.strip().partition(" (")
+        if bracket and name.endswith(")") and (row := self._of_code(code.upper())):
+            return row  # "CA-ON (Ontario)"
+        if bracket and len(self._places.zones(code)) == 1 and not self._places.zones(key):
+            key = code  # "Finland (Puhti)"
         meant = self._places.zones(key)
         row = self._of_code(meant[0]) if len(meant) == 1 else None
         if row is not None:
             return row
         if meant:
             raise AmbiguousName("zone", key, tuple(meant))
+        if (bare := bare_place(key)) != key:
+            return self.zone(bare)
         raise LookupFailed("zone", key, self._close(key))
 
     def within(self, country: str, name: str) -> Sequence[ZoneIntensity]:

@@ -55,7 +55,7 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     ("T4", "nvidia-t4"),
     ("A10G", "nvidia-a10g"),
     ("A10", "nvidia-a10"),
-    ("A10 Tesnor", ()),
+    ("A10 Tesnor", "nvidia-a10"),
     ("Tesla M60", "nvidia-m60"),
     ("T4 GPU", "nvidia-t4"),
     ("AMD Radeon PRO V620", "amd-v620"),
