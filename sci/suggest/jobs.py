@@ -290,8 +290,8 @@ def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> Saving
     except GramwattError:
         return None
     hardware, work = work_of(document)
-    for row in advised(answer):
-        if row.saved_g is not None and row.verdict is not None:
+    for row in answer.answers:
+        if row.advised and row.saved_g is not None and row.verdict is not None:
             return SavingDoc(
                 job_id=document.job_id,
                 name=document.name,
@@ -310,8 +310,11 @@ def _saving(document: JobDoc, catalog: Catalog, own: Sequence[OwnRow]) -> Saving
 
 
 def advised(answer: SuggestDoc) -> list[AnswerDoc]:
-    """Return the rows that are sure or likely to emit less, the least carbon first."""
-    return [row for row in answer.answers if row.advised]
+    """Return the rows that are sure or likely to emit less: what the sentence names, then the
+    least carbon.
+    """
+    rows = [row for row in answer.answers if row.advised]
+    return sorted(rows, key=lambda row: row.id != answer.lead)
 
 
 def grouped(

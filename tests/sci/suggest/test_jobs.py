@@ -22,7 +22,7 @@ from gramwatt.sci.suggest.jobs import (
 from gramwatt.sci.suggest.request import parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
 from tests.documents import changed, steady_job, unread_job
-from tests.sci.suggest.requests import A100, CATALOG, H100, V100
+from tests.sci.suggest.requests import A100, CATALOG, H100, V100, ask
 
 NAMES = {A100: "NVIDIA A100-SXM4-80GB", H100: "NVIDIA H100 80GB HBM3"}
 
@@ -287,3 +287,12 @@ def test_runs_a_year_follow_from_counted_runs():
     assert runs.source == "50 runs of vision/resnet in 73 days"
     assert runs_a_year(2, 73.0, "x") is None
     assert runs_a_year(50, 6.0, "x") is None
+
+
+def test_reports_begin_with_the_row_that_the_sentence_names():
+    wide = {"hardware": "nvidia-a100-sxm4-80", "kind": "training", "precision": "fp32"}
+    answer = ask(**wide, mean_power_w=330, peak_memory_gb=30, hours=100, zone="DE")
+    assert answer.summary.startswith("What would help most on what you have: train in bf16")
+    first, second = advised(answer)[:2]
+    assert (first.id, first.action) == (answer.lead, "mixed-precision")
+    assert first.carbon_ratio.value > second.carbon_ratio.value
