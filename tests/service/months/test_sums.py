@@ -454,12 +454,13 @@ def test_a_month_whose_process_ends_is_not_kept(light, monkeypatch, ends, error)
     assert month_report(light, "2026-05").totals.jobs == 1
 
 
-def test_the_process_of_a_month_says_that_the_database_is_away(light, tmp_path):
+def test_the_process_of_a_month_says_that_the_database_is_away(light, tmp_path, capfd):
     place = tmp_path / "none" / "store.db"
     away = Service(light.config, Store(f"sqlite:///{place}"))
     scope = large.MonthScope("2026-05", None, *month_scope("2026-05"))
     with pytest.raises(BusyError, match="ask again"):
         large._summed_apart(away.store, scope)
+    assert "the sums of 2026-05: " in capfd.readouterr().err
 
 
 def test_what_is_added_to_sums_is_made_again_where_a_job_is_scored_meanwhile(light):
