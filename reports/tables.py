@@ -30,6 +30,8 @@ Row = TypeVar("Row")
 Plain = str | float | None
 """What a cell holds."""
 
+SHORT = "[>=100]#,##0;[>=1]0.00;General"
+"""How a spreadsheet shows a fraction; the cell holds all its digits."""
 MAX_ROWS = 1_048_575
 """Rows of a sheet below its headings; a longer table goes on in another sheet."""
 WIDTH = 14
@@ -208,6 +210,7 @@ def as_xlsx(sheets: Iterable[Sheet]) -> bytes:
     content = io.BytesIO()
     with xlsxwriter.Workbook(content, {"constant_memory": True}) as book:
         book.set_properties({"author": "gramwatt", "created": MADE})
+        short = book.add_format({"num_format": SHORT})
         bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
         for sheet in sheets:
             rows, part = sheet.rows(), 1
@@ -222,7 +225,9 @@ def as_xlsx(sheets: Iterable[Sheet]) -> bytes:
                         if isinstance(value, str):
                             page.write_string(n, column, clean(value), None if n else bold)
                         elif value is not None:
-                            page.write_number(n, column, value)
+                            page.write_number(
+                                n, column, value, None if float(value).is_integer() else short
+                            )
                 chunk, part = list(islice(rows, MAX_ROWS)), part + 1
     return content.getvalue()
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from gramwatt.sci.figures.document import (
     ConversionDoc,
     JobDoc,
+    SciDoc,
 )
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.quantity import Quantity, is_change, per_unit, total
@@ -45,6 +46,8 @@ SAME = {
 
 Compared = Literal["carbon", "equal-intensity"]
 AT_EQUAL = " at annual grid intensity"
+JOB = "job"
+"""The unit of a job that counted none."""
 CARBON_UNKNOWN = "whether carbon differs is not known without hourly intensity"
 
 
@@ -154,8 +157,9 @@ def _differences(before: JobDoc, after: JobDoc) -> list[str]:
     one, other = before.method, after.method
     texts = [text for name, text in SAME.items() if getattr(one, name) != getattr(other, name)]
     for name in ("boundary_included", "boundary_excluded"):
-        if set(getattr(one, name)) != set(getattr(other, name)):
-            texts.append("the boundary")
+        if alone := set(getattr(one, name)) ^ set(getattr(other, name)):
+            word = name.removeprefix("boundary_")
+            texts.append(f"the boundary ({', '.join(sorted(alone))}: {word} in one alone)")
     if one.lifetime_years.value != other.lifetime_years.value:
         texts.append("the expected lifetime")
     if {_factor(row) for row in one.conversions} != {_factor(r) for r in other.conversions}:
@@ -198,10 +202,14 @@ class Side(Struct, frozen=True):
 def side_of(document: JobDoc, unit: str) -> Side:
     """Return the document in this unit; raises ScoreError when it has no score in it."""
     row = next((row for row in document.sci if row.unit == unit), None)
+    if row is None and unit == JOB:
+        row = SciDoc(unit=JOB, count=1.0, g_per_unit=document.total_g)
     if row is None:
         counted = ", ".join(row.unit for row in document.sci)
         raise ScoreError(
-            f"job {document.job_id!r} has no {unit!r}; it has {counted}", code="not-comparable"
+            f"job {document.job_id!r} has no {unit!r}; it has {counted}: --unit job compares whole "
+            "jobs",
+            code="not-comparable",
         )
     if row.g_per_unit is None:
         raise ScoreError(f"job {document.job_id!r} has no score", code="not-comparable")

@@ -22,6 +22,7 @@ from gramwatt.sci.figures.quantity import Quantity, of_sources
 from gramwatt.sci.month.compare import (
     AT_EQUAL,
     CARBON_UNKNOWN,
+    JOB,
     Compared,
     ComparedDoc,
     ScoreChangeDoc,
@@ -79,13 +80,15 @@ def compare_runs(
 ) -> RunsComparisonDoc:
     """Compare the runs of `after` with those of `before`, by default in the first unit of `before`.
 
-    `history` are earlier runs of the same command. Of one run a side they say how far runs lie
-    apart; without them the verdict is `unknown`, since a difference may be chance. Raises
-    ScoreError (code `not-comparable`) for a job on both sides or twice on one, and as `compare`
-    does for every pair with the first run.
+    Of several runs a side, those that did not count the unit are left out. `history` are earlier
+    runs of the same command. Of one run a side they say how far runs lie apart; without them the
+    verdict is `unknown`, since a difference may be chance. Raises ScoreError (code
+    `not-comparable`) for a job on both sides or twice on one, and as `compare` does for every pair
+    with the first run.
     """
     _require_distinct(before, after)
-    chosen = unit or before[0].sci[0].unit
+    chosen = unit or _common_unit(before, after)
+    before, after = (_counting(runs, chosen) for runs in (before, after))
     sides = [[side_of(document, chosen) for document in runs] for runs in (before, after)]
     for document in (*before[1:], *after):
         require_comparable(before[0], document)
@@ -112,6 +115,24 @@ def compare_runs(
         moved=moved,
         text=_sentence(ratio, found, moved, compares),
     )
+
+
+def _common_unit(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> str:
+    """Return the first unit that runs of both sides counted; a whole job where one counted none."""
+    counted = [
+        dict.fromkeys(row.unit for document in runs for row in document.sci)
+        for runs in (before, after)
+    ]
+    both = sorted((name for name in counted[0] if name in counted[1]), key=JOB.__eq__)
+    uncounted = JOB if any(set(units) == {JOB} for units in counted) else None
+    return next(iter(both), uncounted or before[0].sci[0].unit)
+
+
+def _counting(runs: Sequence[JobDoc], unit: str) -> Sequence[JobDoc]:
+    """Return the runs that counted a unit; all of them where none did, or of a whole job."""
+    if unit == JOB:
+        return runs
+    return [run for run in runs if any(row.unit == unit for row in run.sci)] or runs
 
 
 def _without_rounding(effects: dict[str, float], whole: float) -> dict[str, float]:

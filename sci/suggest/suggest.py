@@ -204,6 +204,8 @@ def _summary(
     row = f"use {lead.label} alone" if lead.target == work.now.part.id else _of(lead)
     text = f"{_start(lead, best, bool(refusal))} {row}: {_gain(lead)}."
     text += NEEDS.get(conditions.get(lead.id), "")
+    if lead.action == "region" and lead.basis != "measured":
+        text += f" Check first that {work.request.instance or 'the hardware'} is offered there."
     if best is not None and best is not lead:
         text += f" Best of all: {_of(best)}, {100 * _saving(best):.0f} % less."
     return f"{text}{refusal}"

@@ -15,7 +15,14 @@ from gramwatt.sci.figures.document import (
     JobDoc,
     SourceDoc,
 )
-from gramwatt.sci.figures.formatting import UNKNOWN, count_text, minute_text, plain, text
+from gramwatt.sci.figures.formatting import (
+    UNKNOWN,
+    count_text,
+    minute_text,
+    plain,
+    text,
+    value_text,
+)
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import J_PER_KWH
@@ -63,8 +70,8 @@ DEVICE_FORMULAS = {
     "energy_j": "E of a device = sum over its intervals of the energy read",
     "embodied_g": "M of a device = TE x TiR/EL x RR/ToR",
 }
-LEAST_CERTAIN = 2
-"""Inputs that are named above all."""
+LEAST_CERTAIN, INPUTS_SHOWN = 2, 4
+"""Inputs that are named above all, and that are printed with their sources."""
 PREFIX = "devices."
 GRID_FIELDS = ("operational_g", "intensity_g_per_kwh")
 INPUTS: dict[str, tuple[str, ...]] = {
@@ -111,11 +118,12 @@ def explain(document: JobDoc, field: str) -> Explanation:
         catalog_version=method.catalog_version,
         text="",
     )
-    answer.text = "\n".join(_lines(document, answer))
+    answer.text = "\n".join(lines(document, answer))
     return answer
 
 
-def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
+def lines(document: JobDoc, answer: Explanation, most: int | None = None) -> Iterable[str]:
+    """Yield the answer as text, with `most` of its inputs and their sources."""
     figures = list(answer.figures.values())
     head = f"{_figure(figures[-1])}: " if figures else ""
     yield f"{head}{answer.field} of job {document.job_id}, revision {document.revision}"
@@ -127,7 +135,9 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
     for name, figure in answer.figures.items():
         yield f"  {LETTERS.get(name, name)}: {cell(figure)}"
     yield from ("", "Inputs, the least certain first:")
-    yield from (f"  {row.what}: {_cell(row.figure)}" for row in inputs)
+    yield from (f"  {row.what}: {_cell(row.figure)}" for row in inputs[:most])
+    if more := inputs[most:] if most is not None else []:
+        yield f"  {len(more)} more, with their sources by --json: {'; '.join(map(_short, more))}"
     if answer.intensity:
         yield from ("", "Intensity, as used:")
         yield from map(_used, answer.intensity)
@@ -139,6 +149,10 @@ def _lines(document: JobDoc, answer: Explanation) -> Iterable[str]:
         yield from (f"  {n.message} [{n.code}]" for n in answer.notices)
     yield ""
     yield (f"Engine {answer.engine_version}, catalog {answer.catalog_version}, {answer.standard}")
+
+
+def _short(row: SourceDoc) -> str:
+    return f"{row.what} {plain(value_text(row.figure))}"
 
 
 def _used(row: IntensityUsedDoc) -> str:

@@ -118,11 +118,11 @@ def _suggestion(source: StoreJobs | ServerJobs, document: JobDoc) -> list[str]:
 def _output(document: JobDoc, field: str | None) -> tuple[object, list[str]]:
     """Return what to print: as JSON and as lines."""
     if field is not None:
-        from gramwatt.service.cli.explain import explain
+        from gramwatt.service.cli.explain import INPUTS_SHOWN, explain, lines
         from gramwatt.service.cli.terminal import indented
 
         explanation = explain(document, field)
-        return explanation, indented(explanation.text)
+        return explanation, indented("\n".join(lines(document, explanation, INPUTS_SHOWN)))
     from gramwatt.service.cli.terminal import job_lines
 
     return document, job_lines(document)

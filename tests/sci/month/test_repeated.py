@@ -35,6 +35,29 @@ def c_per_r(*documents):
     return carbon / sum(d.sci[0].count for d in documents)
 
 
+def counting(document, unit):
+    """The document as one that counted another unit."""
+    document.sci[0].unit = unit
+    return document
+
+
+def test_runs_without_the_unit_are_left_out_and_of_none_whole_jobs_are_compared():
+    unit = DOCUMENT.sci[0].unit
+    after = [run("b1", energy=0.5), counting(run("b2", energy=9.0), "job")]
+    answer = compare_runs([counting(run("a1"), "job"), run("a2")], after)
+    assert answer.unit == unit
+    assert [side.runs[0].job_id for side in (answer.before, answer.after)] == ["a2", "b1"]
+    assert [len(side.runs) for side in (answer.before, answer.after)] == [1, 1]
+    plain = counting(run("a1", units=1 / DOCUMENT.sci[0].count), "job")
+    whole = compare_runs([plain], [run("b1", energy=0.5)])
+    assert (whole.unit, whole.after.count) == ("job", 1.0)
+    assert whole.after.g_per_unit.value == pytest.approx(
+        c_per_r(run("b1", energy=0.5)) * run("b1").sci[0].count
+    )
+    with pytest.raises(ScoreError, match="--unit job compares whole jobs"):
+        compare_runs([run("a1")], [counting(run("b1"), "picture")])
+
+
 def test_several_runs_are_their_sums_and_the_effects_add_up_to_the_change():
     before = [run("a1"), run("a2", energy=1.1, units=1.2)]
     after = [run("b1", energy=0.6), run("b2", energy=0.7), run("b3", energy=0.65, units=0.9)]
