@@ -78,9 +78,9 @@ def parse_webhook(url: str, allowed: Collection[str]) -> SplitResult:
         parts = urlsplit(url)
         host = host_name(parts.hostname or "") if parts.port != 0 else ""
     except ValueError:
-        raise AddressError(f"{url!r} is not the address of a webhook") from None
-    if not host or parts.scheme not in ("https", "http") or any(c.isspace() for c in url):
-        raise AddressError(f"{url!r} is not the address of a webhook; write https://host/path")
+        raise AddressError("that is not the address of a webhook") from None
+    if not host or parts.scheme not in ("https", "http") or not url.isprintable() or " " in url:
+        raise AddressError("that is not the address of a webhook; write https://host/path")
     if not (parts.path.isascii() and parts.query.isascii()):
         raise AddressError("a webhook's path is ASCII: write other signs as %C3%A4")
     if parts.username or parts.password:
@@ -300,9 +300,18 @@ def send_webhook(
 
 
 def _reason(error: Exception) -> str:
-    """Return why a connection failed; of a certificate also where an authority is named."""
+    """Return why a connection failed; of a certificate also where an authority is named.
+
+    What the other side answered may repeat the path or the password that it was sent.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         return unreached(error)[0]
+    if isinstance(error, smtplib.SMTPAuthenticationError):
+        return f"user or password refused ({error.smtp_code})"
+    if isinstance(error, http.client.HTTPException):
+        return "that is not an answer of HTTP"
+    if isinstance(error, ValueError):
+        return type(error).__name__
     return str(error) or type(error).__name__
 
 

@@ -1,5 +1,6 @@
 """Budgets over HTTP, their alerts once each, and messages that arrive signed, or again."""
 
+import base64
 import hashlib
 import hmac
 import json
@@ -13,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from email import message_from_string
 from email.utils import parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import StreamRequestHandler
 
 import pytest
 import sqlalchemy as sa
@@ -478,29 +480,68 @@ def test_a_receiver_that_answers_byte_by_byte_holds_up_no_other_message(light, m
         assert waiting["error"] == "localhost did not take it: no answer in time"
 
 
-class Babbling(BaseHTTPRequestHandler):
-    """Answers with what is no HTTP."""
+class Repeating(BaseHTTPRequestHandler):
+    """Answers with what it was sent, which is not HTTP, and with control codes."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        self.wfile.write(b"\x00\xff no\r\n\r\n")
+        self.wfile.write(b"\x00\xff no: " + self.raw_requestline)
 
     def log_message(self, *_):
         return
 
 
-def test_what_a_receiver_says_is_kept_without_control_codes(light):
-    with receiver(kind=Babbling) as server:
-        service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
+class RepeatingMail(StreamRequestHandler):
+    """A mail server that refuses a password, and repeats it."""
+
+    def handle(self):
+        self.wfile.write(b"220 here\r\n")
+        for line in self.rfile:
+            if line.startswith(b"AUTH"):
+                user, password = base64.b64decode(line.split()[-1]).split(b"\0")[1:]
+                self.wfile.write(b"535 no: %s %s %s\r\n" % (line.strip(), user, password))
+            elif line.startswith(b"QUIT"):
+                self.wfile.write(b"221 bye\r\n")
+            else:
+                self.wfile.write(b"250-here\r\n250 AUTH PLAIN\r\n")
+
+
+SECRETS = ("T0/B0/s3cret", "pass/w0rd", "pass%2Fw0rd")
+
+
+@pytest.mark.parametrize(
+    ("kind", "to", "why"),
+    [
+        (Repeating, {"webhook": "http://localhost:{}/T0/B0/s3cret"}, "not an answer of HTTP"),
+        (RepeatingMail, {"email": "lead@example.org"}, "user or password refused (535)"),
+    ],
+)
+def test_what_a_receiver_repeats_of_a_secret_is_shown_nowhere(light, caplog, kind, to, why):
+    caplog.set_level("DEBUG")
+    with receiver(kind=kind) as server:
+        mail = f"smtp://ada:pass%2Fw0rd@127.0.0.1:{server.server_port}"
+        hosts = {"webhook_secret": "s", "webhook_hosts": ("localhost",)}
+        service = told(light, **hosts, smtp_url=mail, mail_from="g@example.org")
         client = create_app(service=service).test_client()
         run_job(service)
-        url = f"http://localhost:{server.server_port}/"
-        set_budget(client, total_kg(client), thresholds=[100], webhook=url)
+        to = {name: text.format(server.server_port) for name, text in to.items()}
+        set_budget(client, total_kg(client), thresholds=[100], **to)
         do(service, "budgets")
         do(service, "outbox")
     (message,) = messages(client)
     assert (message["state"], message["attempts"]) == ("waiting", 1)
-    assert message["error"] == "localhost did not take it: ÿ no"
+    assert why in message["error"]
+    answers = [client.get(page) for page in ("/v1/outbox", "/v1/budgets", "/budgets")]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    seen = [caplog.text, *(answer.text for answer in answers)]
+    assert not any(secret in text for secret in SECRETS for text in seen)
+
+
+@pytest.mark.parametrize("end", [" ", "\x7f", "\u2028", "\n"])
+def test_a_webhook_that_cannot_be_asked_is_refused_without_its_path(client, end):
+    body = {"project": "vision", "limit_kg": 1, "webhook": f"https://example.org/s3cret{end}x"}
+    answer = client.post("/v1/budgets", json=body)
+    assert (answer.status_code, "s3cret" in answer.text) == (422, False)
 
 
 def test_a_message_that_is_never_taken_is_given_up_and_stays_to_be_seen(light, clock):
