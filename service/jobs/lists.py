@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -160,8 +161,8 @@ def is_descending(query: JobList) -> bool:
 
 
 def filter_conditions(query: JobList) -> Iterator[sa.ColumnElement[bool]]:
-    """Return what the filters ask of a row of jobs, but for `q` (`found_by`) and labels."""
-    for name in ("project", "kind", "state", "name", "model_id"):
+    """Return what the filters ask of a row of jobs, but for projects, labels and `q`."""
+    for name in ("kind", "state", "name", "model_id"):
         value = getattr(query, name)
         if value is not None:
             yield getattr(Job, name) == value
@@ -179,8 +180,8 @@ def started(
 
 
 def is_by_labels(query: JobList) -> bool:
-    """Return whether labels and the start alone say which jobs, and in which order."""
-    others = (query.project, query.kind, query.state, query.name, query.model_id, query.q)
+    """Return whether labels, projects and the start alone say which jobs, and in which order."""
+    others = (query.kind, query.state, query.name, query.model_id, query.q)
     alone = all(other is None for other in others) and column_of(query) is Job.started_us
     return alone and any(labels_of(query))
 
@@ -208,11 +209,9 @@ def labels_of(query: JobList) -> Iterator[str]:
 NEWEST = JobList()
 FEW = 2_000
 """Up to so many jobs of a label are looked up one by one, whatever the order of the list."""
-PROJECTS_EACH = 50
-"""Of up to so many projects of a caller each one's first jobs are read, and merged."""
-PROJECTS_FEW = 5
-"""Of up to so many projects of a caller a list of labels reads each one's jobs; of more it asks
-each job of a label for its project."""
+PROJECTS_EACH = 5
+"""Of up to so many projects of a caller each one's first jobs are read, and merged; of more the
+jobs of all are read in order, and each place in the index is asked for its project."""
 Key = sa.Row[Any, int]
 """A job's place in the order of a list: its value of the column, and its key."""
 Walk = sa.Select[Any, int]
@@ -278,45 +277,61 @@ def _keys(
     service: Service, session: Session, query: JobList, after: tuple[Any, int] | None, most: int
 ) -> Sequence[Key]:
     """Return the keys of the next jobs of the caller's projects, in order."""
-    labels, few = _rarest_first(service, labels_of(query))
+    projects = _projects(service, query)
+    labels, few = _rarest_first(session, labels_of(query), projects)
+    conditions = list(filter_conditions(query))
+    if query.q is not None:
+        conditions.append(found_by(service, query.q))
+    if few is not None:
+        conditions.append(Job.id.in_(few))
+    several = projects is not None and len(projects) > PROJECTS_EACH
+    by_labels = is_by_labels(query) and (few is None or not several)
+    in_order = few is None and column_of(query) is Job.started_us
+
+    def walks(condition: Callable[[Any], Iterable[Condition]]) -> Sequence[Walk]:
+        """Return what must all meet a job of projects that the condition of a column names."""
+        meeting, others = list[Walk](), list(labels)
+        if by_labels or (service.store.is_sqlite and in_order):
+            while others and (service.store.is_sqlite or not meeting):
+                meeting.append(_of_label(query, others.pop(0), condition))
+        if not by_labels:
+            own = sa.select(column_of(query), Job.id)
+            meeting.append(own.where(*conditions, *condition(Job.project)))
+        *before, last = meeting
+        key = last.selected_columns[1]
+        # An alias of its own for each label: the walk's table may be the same.
+        having = (_has_label(key, label).correlate(key.table).exists() for label in others)
+        return [*before, last.where(*having)]
+
+    # The index of a name has projects behind the order; one of a project has no names.
+    narrow = any(value is not None for value in (query.kind, query.name, query.model_id, query.q))
+    if projects is None:
+        each = [walks(lambda _: ())]
+    elif not narrow and not several:
+        each = [walks(partial(_is, name)) for name in projects]
+    else:  # the function keeps both databases from an index that begins with the project
+        each = [walks(lambda project: [sa.func.coalesce(project, "").in_(projects)])]
+    return _walk(session, query, each, after, most) if each else []
+
+
+def _is(name: str, project: Any) -> Iterable[Condition]:
+    return [project == name]
+
+
+def _projects(service: Service, query: JobList) -> Sequence[str] | None:
+    """Return the projects of the list that the caller sees; None for all."""
     projects = service.store.projects
-    walks = list[Walk]()
-    of_label = is_by_labels(query) and (projects is None or len(projects) > PROJECTS_FEW)
-    in_order = of_label or (few is None and column_of(query) is Job.started_us)
-    if service.store.is_sqlite and in_order:
-        walks += [_of_label(query, label) for label in labels]
-        labels = []
-    elif of_label:
-        walks.append(_of_label(query, labels.pop(0)))
-    if not of_label:
-        conditions = list(filter_conditions(query))
-        if query.q is not None:
-            conditions.append(found_by(service, query.q))
-        if few is not None:
-            conditions.append(Job.id.in_(few))
-        walks.append(sa.select(column_of(query), Job.id).where(*conditions))
-    *others, walk = walks
-    key = walk.selected_columns[1]
-    # An alias of its own for each label: the walk's table may be the same.
-    walk = walk.where(*(_has_label(key, label).correlate(key.table).exists() for label in labels))
-    if projects is not None and of_label:
-        # Most rows of a label are of so many projects: each is asked, rather than each project.
-        own = sa.select(sa.literal(1)).where(Job.id == key, Job.project.in_(sorted(projects)))
-        walk = walk.where(own.offset(0).correlate(key.table).exists())
-    if projects is None or of_label:
-        return _walk(session, query, [[*others, walk]], after, most)
-    narrow = (query.project, query.kind, query.name, query.model_id, query.q, few)
-    # Of several projects SQLite would sort all jobs. A narrow filter leads by its own index.
-    if 1 < len(projects) <= PROJECTS_EACH and all(other is None for other in narrow):
-        each = [[*others, walk.where(Job.project == project)] for project in sorted(projects)]
-        return _walk(session, query, each, after, most)
-    walk = walk.where(Job.project.in_(sorted(projects)))
-    return _walk(session, query, [[*others, walk]], after, most)
+    if query.project is None:
+        return None if projects is None else sorted(projects)
+    return [query.project] if projects is None or query.project in projects else []
 
 
-def _of_label(query: JobList, label: str) -> Walk:
+def _of_label(
+    query: JobList, label: str, of_projects: Callable[[Any], Iterable[Condition]]
+) -> Walk:
     walked = aliased(JobLabel)
     conditions = [walked.label == label, *started(query, walked.started_us)]
+    conditions += of_projects(walked.project)
     return sa.select(walked.started_us, walked.job).where(*conditions)
 
 
@@ -394,19 +409,20 @@ def _has_label(key: Any, label: str) -> sa.Select[int]:
 
 
 def _rarest_first(
-    service: Service, labels: Iterable[str]
+    session: Session, labels: Iterable[str], projects: Sequence[str] | None
 ) -> tuple[list[str], Sequence[int] | None]:
-    """Return labels, one that few jobs have first, and the keys of its jobs where they are few.
+    """Return labels, one that few jobs of the projects have first, and the keys of its jobs where
+    they are few.
 
     Of many a walk through the jobs in order soon has a page; of few it would read most jobs.
     """
-    with service.for_every_project().store.read() as session:
-        jobs = {
-            label: session.scalars(
-                sa.select(JobLabel.job).where(JobLabel.label == label).limit(FEW + 1)
-            ).all()
-            for label in labels
-        }
+    of_projects = [] if projects is None else [JobLabel.project.in_(projects)]
+    jobs = {
+        label: session.scalars(
+            sa.select(JobLabel.job).where(JobLabel.label == label, *of_projects).limit(FEW + 1)
+        ).all()
+        for label in labels
+    }
     ordered = sorted(jobs, key=lambda label: len(jobs[label]))
     few = jobs[ordered[0]] if ordered else None
     return ordered, few if few is not None and len(few) <= FEW else None

@@ -60,20 +60,19 @@ def update_list_columns(
 
 
 def _replace(session: Session, job: Job, labels: set[str], kinds: Collection[str]) -> None:
-    """Make `wanted` the job's labels of these kinds, and its start that of all its labels."""
-    key, started_us = job.id, job.started_us
-    of_job = JobLabel.job == key
-    stored_rows = session.execute(sa.select(JobLabel.label, JobLabel.started_us).where(of_job))
-    starts_us = {label: start_us for label, start_us in stored_rows}
-    stored = set(starts_us)
-    if any(start_us != started_us for start_us in starts_us.values()):
-        session.execute(sa.update(JobLabel).where(of_job).values(started_us=started_us))
+    """Make these the job's labels of these kinds, and its project and start those of all."""
+    of_job = JobLabel.job == job.id
+    place = {"project": job.project, "started_us": job.started_us}
+    columns = JobLabel.label, JobLabel.project, JobLabel.started_us
+    rows = session.execute(sa.select(*columns).where(of_job)).all()
+    stored = {label for label, _, _ in rows}
+    if any(row[1:] != tuple(place.values()) for row in rows):
+        session.execute(sa.update(JobLabel).where(of_job).values(place))
     stale = {label for label in stored - labels if label.partition(":")[0] in kinds}
     if stale:
         session.execute(sa.delete(JobLabel).where(of_job, JobLabel.label.in_(sorted(stale))))
     new = sorted(labels - stored)
-    rows = [{"job": key, "label": label, "started_us": started_us} for label in new]
-    upsert(session, JobLabel, rows)
+    upsert(session, JobLabel, [{"job": job.id, "label": label, **place} for label in new])
 
 
 def _value(figure: Quantity | None) -> float | None:

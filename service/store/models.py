@@ -40,7 +40,7 @@ PENDING = "state = 'running' OR scored_version <> version"
 REPORTED = "reporter IS NOT NULL"
 """Jobs that gramwatt's own meter does not report."""
 OF_MODEL = (
-    *("model_id", "state", "revision", "version", "scored_version"),
+    *("model_id", "project", "state", "revision", "version", "scored_version"),
     *("heard_us", "id"),
 )
 """All that says whether sums over a model's runs still hold, so that no row of jobs is read."""
@@ -63,21 +63,21 @@ class Job(Base):
     __tablename__ = "jobs"
     __table_args__ = (
         UniqueConstraint("job_id"),
-        Index(None, "started_us", "id"),
         Index(None, "project", "started_us", "id"),
         Index(None, "state", "heard_us"),
-        Index(None, "model_id", "started_us", "id"),
+        # Those of a list have the project, so that a caller's are seen without their rows.
+        *(
+            Index(f"ix_jobs_by_{name}", name, "started_us", "id", "project")
+            for name in ("model_id", "state", "kind", "name")
+        ),
+        *(
+            Index(f"ix_jobs_in_{name}", name, "id", "project")
+            for name in ("started_us", "ended_us", "duration_s", "energy_kwh", "total_g")
+        ),
         partial_index("ix_jobs_pending", "started_us", "id", "state", where=PENDING),
         Index("ix_jobs_of_model", *OF_MODEL),
         partial_index("ix_jobs_rescore", "rescore_us", "id", where="rescore_us IS NOT NULL"),
         partial_index("ix_jobs_reporter", "reporter", "id", where=REPORTED),
-        Index(None, "state", "started_us", "id"),
-        Index(None, "kind", "started_us", "id"),
-        Index(None, "name", "started_us", "id"),
-        Index(None, "ended_us", "id"),
-        Index(None, "duration_s", "id"),
-        Index(None, "energy_kwh", "id"),
-        Index(None, "total_g", "id"),
         Index(None, "project", "state", "started_us", "id"),
         *(
             Index(None, "project", name, "id")
@@ -114,14 +114,19 @@ class Job(Base):
 class JobLabel(Base):
     """A tag, a part or a zone of a job, as `store.job_labels` writes it, so that lists find it.
 
-    `started_us` is that of the job: the index of a label is in the order of a list.
+    `project` and `started_us` are those of the job: the indexes of a label are in the order of a
+    list, over all projects and in each.
     """
 
     __tablename__ = "job_labels"
-    __table_args__ = (Index(None, "label", "started_us", "job"),)
+    __table_args__ = (
+        Index("ix_job_labels_in_order", "label", "started_us", "job", "project"),
+        Index("ix_job_labels_of_project", "project", "label", "started_us", "job"),
+    )
 
     job: Mapped[JobKey] = mapped_column(primary_key=True)
     label: Mapped[str] = mapped_column(String(LABEL_MOST), primary_key=True)
+    project: Mapped[Label]
     started_us: Mapped[Timestamp]
 
 

@@ -182,5 +182,5 @@ def test_every_table_and_column_that_names_somebody_is_erased():
     of_aliases.add(("intensity_files", "imported_by"))
     assert named - known == of_aliases
     of_projects = {name for name, table in METADATA.tables.items() if "project" in table.c}
-    of_jobs = {"jobs", *months.OF_JOB}
+    of_jobs = {"jobs", "job_labels", *months.OF_JOB}
     assert of_projects - of_jobs == {model.__tablename__ for model in OWN}

@@ -10,8 +10,10 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from gramwatt.service.common.requests import JobList, encode_cursor
+from gramwatt.service.container import Caller
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.intensity.refresh import refresh_intensity
+from gramwatt.service.jobs import lists
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
@@ -161,7 +163,7 @@ def test_a_sorted_list_of_a_project_reads_its_page_and_no_other_jobs(filled, sor
 def test_a_list_of_a_project_and_a_state_reads_its_page_and_no_other_jobs(filled):
     with met(filled.store.engine) as statements:
         list_jobs(filled, JobList(project="vision", state="failed"))
-    plan = explained(filled, *statements[0], without=("ix_jobs_state_started_us_id",))
+    plan = explained(filled, *statements[0], without=("ix_jobs_by_state",))
     assert "ix_jobs_project_state_started_us_id" in plan, plan
     assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "Filter")), plan
 
@@ -174,8 +176,31 @@ def test_a_list_of_labels_reads_their_index_in_order(filled, labels):
         list_jobs(filled, JobList(**labels))
     (statement,) = [one for one in statements if "ORDER BY" in one[0]]
     plan = explained(filled, *statement)
-    assert "ix_job_labels_label_started_us_job" in plan, plan
+    assert "ix_job_labels_in_order" in plan, plan
     assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "jobs_")), plan
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        ({}, "jobs_in_started_us"),
+        ({"name": "n"}, "jobs_by_name"),
+        ({"sort": "-total"}, "jobs_in_total_g"),
+        ({"zone": "FR"}, "job_labels_in_order"),
+        ({"zone": "FR", "user": "ada"}, "job_labels_in_order"),
+    ],
+)
+def test_a_list_of_many_projects_reads_the_order_and_each_place_has_its_project(
+    filled, monkeypatch, query, index
+):
+    monkeypatch.setattr(lists, "FEW", -1)  # many have each label
+    caller = filled.for_caller(Caller("reader", projects=frozenset("abcdefg")))
+    with met(filled.store.engine) as statements:
+        list_jobs(caller, JobList(**query))
+    statement = next(one for one in statements if "ORDER BY" in one[0])
+    plan = explained(filled, *statement)
+    assert f"ix_{index}" in plan, plan
+    assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "_project")), plan
 
 
 @pytest.mark.parametrize("name", ["score-pending", "months", "metrics"])
