@@ -7,6 +7,7 @@ another, asks the library in a child process first.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -121,6 +122,8 @@ def crash_of(port: DevicePort) -> str | None:
 
 def _ask_and_exit(port: DevicePort) -> NoReturn:
     try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the meter may be gone before it
+        signal.alarm(math.ceil(CHILD_LIMIT_S))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)

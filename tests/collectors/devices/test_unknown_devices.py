@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -329,6 +330,14 @@ def test_a_library_that_has_crashed_is_asked_in_a_child_until_it_works(tmp_path)
     assert Crashes(tmp_path).look(Native(crash)) == how  # another job's
     assert Crashes(tmp_path).look(Native(int)) is None
     assert Crashes(tmp_path).look(Native(crash)) is None
+
+
+def test_a_child_that_hangs_in_a_driver_ends_without_its_meter(monkeypatch):
+    monkeypatch.setattr(library, "CHILD_LIMIT_S", 1)
+    port, child = Native(lambda: time.sleep(60)), os.fork()
+    if child == 0:
+        library._ask_and_exit(port)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGALRM
 
 
 @pytest.mark.parametrize("answers", [True, False])
