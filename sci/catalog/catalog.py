@@ -100,7 +100,9 @@ _NAMED_TOO = re.compile(
 _BETWEEN = re.compile(r"[\s,;|()\[\]{}\"'`=*]+|/")
 """What stands between the words of a phrase with the name of a machine."""
 _SEVERAL = re.compile(r"[,;|/]|\b(?:and|or|vs)\b|\s{2,}")
-_COUNTED = re.compile(r"gpu_\d+x_\w+|[a-z][\w-]*\d[\w-]*:\d{1,2}", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"gpu_\d+x_\w+|lit-[a-z]+\d+\w*-\d|[a-z][\w-]*\d[\w-]*:\d{1,2}", re.IGNORECASE
+)
 _OF_MACHINE = re.compile(r"\d.*[._-]|[._-].*\d")
 
 

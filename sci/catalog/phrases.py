@@ -249,7 +249,8 @@ def _not_another(
         return ids
     if len(tokens[last][0]) > 2 and tokens[last][0].lower() in NAMED and not word.islower():
         return ()  # "Titan Ridge"
-    is_variant = low in of_names or low in VARIANTS
+    is_small_word = len(low) <= 2 and word.islower() and gap.isspace() and low not in ("ti", "xt")
+    is_variant = (low in of_names or low in VARIANTS) and not is_small_word
     is_model = bool(re.search(r"\d", word)) or (word.isupper() and len(word) == 2)
     return () if is_variant or is_model else ids
 

@@ -66,7 +66,7 @@ AREAS = re.compile(
 _ZONE_ID = re.compile(r"([a-z]+\d)(?:-([a-z]{3})\d)?-az\d+")
 _WAVELENGTH = re.compile(r"(.+)-wl\d-([a-z]{3})-wlz-\d")
 _BRACKETS = re.compile(r"(.*?)\s*\(([^()]+)\)")
-_BETWEEN = re.compile(r"#.*$|[^a-z0-9-]+")
+_BETWEEN = re.compile(r"(?<=\S)\s+#.*$|[^a-z0-9-]+")
 _REGION_LIKE = re.compile(
     r"[a-z]{2,}(?:-[a-z]+)+-?\d{1,2}(?:-?[a-z])?|(?:east|west|north|south|central|europe|asia)[a-z]+\d?"
 )
