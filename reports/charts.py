@@ -284,6 +284,7 @@ def waterfall(bars: Rows, totals: Rows, *, narrow: bool = False) -> Spec:
 
     `bars` hold `name`, `x`, `x2`, `tip` and `estimated`, several to a row where its kinds differ;
     `totals` hold `name`, `low`, `high`, `end` (of the bar or its range) and `label`, one to a row.
+    Bars with a `kind` have the colour of their step.
     A `narrow` one, for a phone, has name and figure above each bar.
     """
     names = [row["name"] for row in totals]
@@ -305,6 +306,12 @@ def waterfall(bars: Rows, totals: Rows, *, narrow: bool = False) -> Spec:
         **_hatched_where_estimated(PALETTE[0]),
         "tooltip": TIP,
     }
+    if any("kind" in row for row in bars):  # of STEPS, with a colour each
+        kinds = [
+            {"test": f"datum.kind === {json.dumps(kind)}", "value": colour}
+            for kind, colour in zip(STEPS, PALETTE, strict=False)
+        ]
+        filled["fill"] = {"condition": kinds, "value": PALETTE[0]}
     ranged = [row for row in totals if row["low"] < row["high"]]
     ends = [{"name": row["name"], "at": row[end]} for row in ranged for end in ("low", "high")]
     layers = [

@@ -427,8 +427,9 @@ def _drawn_effects(
         drawn = {"name": title, "start": start, "end": end, "kind": kind}
         wide.append({**drawn, "label": cell.text, "below": cell.below, "tip": words})
         low, high = sorted((start, end))
-        bars.append(bar(title, low, high, 1.0, words, estimated=False))
-        totals.append(waterfall_total(title, high, high, 1.0, cell.text))
+        bars.append({**bar(title, low, high, 1.0, words, estimated=False), "kind": kind})
+        label = f"{cell.text} ({cell.below})" if cell.below else cell.text
+        totals.append(waterfall_total(title, high, high, 1.0, label))
     alt = "; ".join(f"{title} {cell.text}" for title, _, _, cell, _ in rows)
     spec, narrow = steps(wide), waterfall(bars, totals, narrow=True)
     return Chart(data.caption, f"Waterfall: {alt}.", spec, data, narrow=narrow)

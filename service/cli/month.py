@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -43,6 +44,8 @@ def month(
 ) -> None:
     """A month in ten lines: total, causes, budgets, what to do; or what a revision changed."""
     project, revision = query.project, query.revision
+    if month and re.fullmatch(r"\d{4}", month):
+        stop(2, f"{month} is a year: gramwatt report year {month}")
     require_month(month)
     if engine not in ("duckdb", "spark"):
         stop(2, f"no engine {engine!r}; known: duckdb, spark")

@@ -133,3 +133,8 @@ def test_an_imported_file_of_intensity_is_in_the_log_by_its_digest(tmp_path):
     (entry,) = json.loads(gramwatt("admin", "log", "--json")[1])["entries"]
     assert entry["action"] == "intensity-imported"
     assert entry["subject"] == f"FR average lifecycle: fr.csv, sha256 {digest}"
+
+
+def test_a_year_is_answered_with_the_command_for_it(home):
+    code, _, err = gramwatt("month", "2026")
+    assert (code, err) == (2, "gramwatt: 2026 is a year: gramwatt report year 2026\n")
