@@ -143,6 +143,9 @@ def test_the_scripts_name_an_absolute_folder(
     slurm.install(Path("etc"))
     assert f"Prolog={tmp_path}/etc/prolog\n" in capsys.readouterr().out
     assert f". {tmp_path}/etc/settings" in (tmp_path / "etc" / "prolog").read_text()
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in Path("etc").iterdir()}
+    assert modes.pop("settings") == 0o600  # it has the key
+    assert set(modes.values()) == {0o755}
 
 
 def test_projects_of_accounts() -> None:

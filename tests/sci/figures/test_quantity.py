@@ -73,6 +73,12 @@ def test_eight_over_two_to_four():
     assert (answer.low, answer.value, answer.high) == (2, 8 / 3, 4)
 
 
+def test_a_figure_of_nothing_has_no_effect_of_its_logarithm():
+    for value, low, high in ((0.0, 0.0, 5.0), (0.0, -1.0, 5.0), (-1.0, -2.0, 0.0), (2.0, 2.0, 2.0)):
+        figure = Quantity(value, low, high, "g", "measured", "x").as_input("id")
+        assert (figure.inputs, figure.low, figure.high) == ({}, low, high)
+
+
 def test_a_negative_factor_swaps_the_ends():
     answer = Quantity(2, 1, 4, "g", "measured", "x").scaled(-1)
     assert (answer.low, answer.value, answer.high) == (-4, -2, -1)
