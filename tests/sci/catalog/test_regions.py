@@ -121,3 +121,16 @@ def test_places_as_people_and_tools_write_them(catalog: Catalog) -> None:
     assert len(lines) >= 100
     assert len(wrong) <= 0.05 * len(lines)
     assert [pair for pair in wrong if pair[1]] == []
+
+
+def test_words_of_a_region_are_turned_for_azure_alone(catalog: Catalog) -> None:
+    for name, region in (
+        ("EuropeWest", "azure:westeurope"),
+        ("azure:EuropeWest", "azure:westeurope"),
+        ("azure:uswest2", "azure:westus2"),
+        ("uswest2", "aws:us-west-2"),
+    ):
+        assert catalog.region(name).id == region
+    for name in ("aws:EuropeWest", "gcp:EuropeWest"):
+        with pytest.raises(LookupFailed):
+            catalog.region(name)
