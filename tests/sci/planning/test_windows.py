@@ -57,6 +57,13 @@ def test_a_job_that_ends_hard_is_put_before_the_dirty_hour():
     assert cost(grid, profile, [(1.0, 3.0)], 0.0) == pytest.approx(119)
 
 
+def test_the_hour_of_most_power_is_put_into_the_clean_hour():
+    """Neither its start nor its end meets an edge of the grid."""
+    profile = Profile(np.array([0.0, 0.7, 1.7, 2.4]), np.array([0.1, 2.26, 0.1]))
+    grid = hourly([500, 500, 500, 500, 500, 50, 500, 500, 500])
+    assert best_window(grid, profile, 0.0, 9.0) == pytest.approx(4.3)
+
+
 @settings(deadline=None)
 @given(
     intensities,
