@@ -84,6 +84,8 @@ ATTACH_IT = (
     "is a machine of Google to which accelerators are attached, and its name does not say which: "
     "name the part with it ('n1-standard-8 + 1x T4'), or gcp:n1+t4 (k80, p4, p100, v100) and count"
 )
+SLICE = re.compile(r"(?<![\w.])[1-7]g\.\d+gb(?!\w)")
+OF_A_BOARD = "is a MIG slice of a board: name the board with it ('A100-SXM4-80GB MIG 1g.10gb')"
 NAME_OF_PCI = (
     "is a PCI id that the catalog does not have: `nvidia-smi -L`, `amd-smi list` or `lspci` of a "
     "newer list says the name of the device"
@@ -203,6 +205,9 @@ class Catalog:
                 instances = [self._instances[member] for member in members]
                 error.reason = self._of_instances(name, instances).reason
             meant = None if ambiguous else self.resolution(name) or self._of_cpu(name)
+            if meant is None and not ambiguous and (piece := SLICE.search(name)):
+                boards = [i for i, row in self._hardware.items() if piece[0] in row.mig_profiles]
+                meant = Resolution(tuple(boards), (), f"{name} {OF_A_BOARD}")
             if meant is None and not ambiguous and pci_ids(name):
                 meant = Resolution((), (), f"{name} {NAME_OF_PCI}")
             if meant is None and not error.close:

@@ -61,6 +61,7 @@ _BACKEND = re.compile(
 _PCI = re.compile(
     r"\b(?:0x)?(10de|1002|8086|1da3|1d0f|1ac1|17cb)[:\s,]+(?:device\s+)?(?:0x)?([0-9a-f]{4})\b"
 )
+_PCI_OF_WINDOWS = re.compile(r"ven_(10de|1002|8086|1da3)&dev_([0-9a-f]{4})(?![0-9a-f])")
 _PCI_OF_NVML = re.compile(r"\b0x([0-9a-f]{4})(10de|1002|8086)\b")
 _PCI_ALONE = re.compile(r"\b(?:0x|device |id[:= ]+(?:0x)?)([0-9a-f]{4})\b")
 _SUFFIX = re.compile(r"(?<=\d)(?=(?:ti|super|xtx?|gre)\b)", re.IGNORECASE)
@@ -103,6 +104,7 @@ def pci_ids(name: str) -> frozenset[str]:
     """
     low = name.lower()
     own = {f"{vendor}:{device}" for vendor, device in _PCI.findall(low)}
+    own |= {f"{vendor}:{device}" for vendor, device in _PCI_OF_WINDOWS.findall(low)}
     own |= {f"{vendor}:{device}" for device, vendor in _PCI_OF_NVML.findall(low)}
     alone = set() if own else set(_PCI_ALONE.findall(low))
     return frozenset(own | alone)

@@ -205,6 +205,38 @@ def test_a_cpu_that_is_not_there_is_answered_with_its_family(catalog: Catalog) -
         catalog.hardware("AMD EPYC 9B45")
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("1g.10gb", "is a MIG slice of a board"),
+        ("10de:ffff", "is a PCI id that the catalog does not have"),
+        ("Quadro 6000", None),
+        ("A100-SXM-64GB", None),
+    ],
+)
+def test_what_the_catalog_lacks_is_unknown_and_says_what_to_do(
+    catalog: Catalog, name: str, says: str | None
+) -> None:
+    with pytest.raises(LookupFailed, match=says) as why:
+        catalog.hardware(name)
+    assert not isinstance(why.value, AmbiguousName)
+
+
+@pytest.mark.parametrize(
+    ("name", "provider"),
+    [
+        ("GN10Xp.2XLARGE40", "Tencent Cloud"),
+        ("p2s.2xlarge.8", "Huawei Cloud"),
+        ("ecs.pni2.28xlarge", "Volcengine"),
+        ("bcc.gn5.c12m44.1p40", "Baidu AI Cloud"),
+        ("ecs.ebmgn7e.32xlarge", "Alibaba Cloud"),
+    ],
+)
+def test_a_machine_of_another_provider_says_so(catalog: Catalog, name: str, provider: str) -> None:
+    with pytest.raises(LookupFailed, match=f"is a machine of {provider}, which the catalog"):
+        catalog.instance(name)
+
+
 def test_every_family_has_its_example_and_its_members(catalog: Catalog) -> None:
     """No processor of the catalog is taken for one of another family."""
     families = list(rows(CpuFamily))
