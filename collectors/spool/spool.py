@@ -23,6 +23,7 @@ from msgspec import Struct
 from gramwatt.collectors.settings import files, identity, proc
 from gramwatt.collectors.settings.config import plain_address
 from gramwatt.collectors.settings.json_lines import decoded
+from gramwatt.collectors.track.counts import LOCK as METER_LOCK
 from gramwatt.collectors.track.counts import JobFolder
 from gramwatt.sci.records.records import INTERVAL_BEGINS
 
@@ -152,13 +153,17 @@ class SpoolFolder:
         return sum(_stat(entry, "st_size") for entry in _scanned(os.fspath(self.path)))
 
     def may_be_resumed(self) -> bool:
-        """Say whether processes of the job live here whose meter died without an end.
+        """Say whether the job lives here, though its meter died without an end.
 
-        They start another meter, which goes on from what this folder has.
+        Its processes start another meter, which goes on from what this folder has; or one that
+        they have started, and that holds the lock in memory, has not got so far yet.
         """
         writers = self.writers()
         memory = (JobFolder(str((i.state or {}).get("memory"))) for i in writers if not i.ended)
-        return any(not folder.closed and folder.lives() for folder in memory)
+        return any(
+            not folder.closed and (folder.lives() or _held(Path(folder.at(METER_LOCK))))
+            for folder in memory
+        )
 
     def sizes_b(self) -> dict[str, int]:
         """Return the sizes of the files with lines [B], which tell that a folder changes."""

@@ -141,26 +141,31 @@ def test_a_run_that_begins_and_ends_while_its_folder_is_moved_away_is_delivered(
     assert spool.folders(tmp_path) == []
 
 
-@pytest.mark.parametrize("client_lives", [True, False])
-def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(
-    tmp_path, monkeypatch, client_lives
-):
+@pytest.mark.parametrize("lives", ["client", "meter that starts", "nobody"])
+def test_a_lost_reply_and_a_delivered_folder_together_double_no_count(tmp_path, monkeypatch, lives):
     rig = Rig(tmp_path)
     rig.clients[100] = rig.clock.now_ns()
     first = rig.start(pid=100)
     rig.count(4)
     rig.run(21, first)
     rig.kill(first)  # no reply arrives
-    if not client_lives:
+    lock = None
+    if lives != "client":
         del rig.clients[100]
+    if lives == "meter that starts":
+        lock = rig.memory().lock()
+        assert lock is not None
     sent = delivered_by_sync(rig, monkeypatch)
-    assert bool(spool.folders(tmp_path)) == client_lives
-    if client_lives:
+    assert bool(spool.folders(tmp_path)) == (lives != "nobody")
+    if lock is not None:
+        os.close(lock)
+        sent += delivered_by_sync(rig, monkeypatch)
+    if lives == "client":
         second = rig.start(pid=100, restart=1)
         rig.count(8)
         rig.stop(second)
         sent += delivered_by_sync(rig, monkeypatch)
-    assert sum(count.amount for count in merge(sent).counts) == (12 if client_lives else 4)
+    assert sum(count.amount for count in merge(sent).counts) == (12 if lives == "client" else 4)
     assert spool.folders(tmp_path) == []
 
 

@@ -396,9 +396,10 @@ def by_hand(records):
 
 
 def send_in_parts(client, order, job_id, records):
-    """The records in any order, some of them twice."""
-    shuffled = list(records)
+    """The records in any order after a job line, some of them twice."""
+    head, *shuffled = sorted(records, key=lambda record: not isinstance(record, JobRecord))
     order.shuffle(shuffled)
+    shuffled.insert(0, head)
     post(client, job_id, shuffled[: order.randint(1, len(shuffled))])
     post(client, job_id, shuffled)
 

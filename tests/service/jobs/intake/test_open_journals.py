@@ -205,11 +205,11 @@ def test_reading_at_any_moment_leaves_no_trace(tmp_path_factory, steps):
     """A real journal with readings in between scores as one that was never read."""
     documents = [scored(tmp_path_factory.mktemp("home"), steps, reads=reads) for reads in (1, 0)]
     read, unread = documents
-    assert read["energy_kwh"] == unread["energy_kwh"]
+    assert read.energy_kwh == unread.energy_kwh
     for name in ("series", "steps", "devices", "duration_s", "revision", "notices", "state"):
-        assert read[name] == unread[name], name
+        assert getattr(read, name) == getattr(unread, name), name
     # 600 W all the time.
-    assert read["energy_kwh"]["value"] * 3.6e6 == pytest.approx(
+    assert read.energy_kwh.value * 3.6e6 == pytest.approx(
         600 * sum(seconds for seconds, _ in steps)
     )
 
@@ -237,7 +237,8 @@ def scored(home, steps, *, reads):
     )
 
     def save():
-        writer.write_open({}, [ledger.open.fields("GPU-1")] if ledger.open else [])
+        grows = [(IntervalRecord, ledger.open.fields("GPU-1"))] if ledger.open else []
+        writer.write_open({}, grows)
         writer.flush()
 
     save()
