@@ -111,7 +111,7 @@ def test_serving_a_few_sequences_is_not_serving_full():
 
 def test_a_full_server_may_choose_the_narrowest_precision():
     time = ask(H100, B200, work_of("llm-serving", "fp8")).time.value
-    gain = 0.7 * math.log(9000 / 1979) + 0.25 * math.log(8000 / 3350) + 0.3 * math.log(1000 / 700)
+    gain = 0.7 * math.log(9000 / 1979) + 0.25 * math.log(8000 / 3350) + 0.2 * math.log(1000 / 700)
     assert time == pytest.approx(-gain)
 
 
