@@ -23,6 +23,7 @@ from gramwatt.sci.figures.csv_data import Cell, Row, Source, Year, between, colu
 from gramwatt.sci.figures.days import DAY
 from gramwatt.sci.figures.document import Quality
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
+from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Effect, Quantity, of_effects
 from gramwatt.sci.figures.units import S_PER_HOUR
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Signal
@@ -501,6 +502,14 @@ def _without_value(world: ZoneIntensity, code: str, alpha3: str, name: str) -> Z
     return replace(
         world, zone=code, name=name, country=alpha3, intensity=figure, world_fallback=True
     )
+
+
+def zone_taken(name: str, row: ZoneIntensity) -> list[Notice]:
+    """Return a notice of the zone that a place was taken as, if it was not named by its code."""
+    if name.strip().upper() in (row.zone, row.country):
+        return []
+    text = f"{name.strip()} is taken as the grid zone {row.zone} ({row.name})."
+    return [Notice("place-taken", text, "zone")]
 
 
 def at_equal_grid(before: Quantity, after: Quantity) -> tuple[Quantity, Quantity]:

@@ -18,7 +18,7 @@ from gramwatt.sci.catalog.catalog import Catalog, Hardware, Region
 from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.sci.figures.notices import CODES, Notice
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.grid.zones import Supply, ZoneIntensity
+from gramwatt.sci.grid.zones import Supply, ZoneIntensity, zone_taken
 from gramwatt.sci.records.merge import MergedJob, NodePlace
 from gramwatt.sci.records.nodes import NAMED_AT_MOST
 
@@ -331,11 +331,3 @@ def _known_zone(
         notices += zone_taken(zone, row) if zone else ()
         return row.zone
     return None
-
-
-def zone_taken(name: str, row: ZoneIntensity) -> list[Notice]:
-    """Return a notice of the zone that a place was taken as, if it was not named by its code."""
-    if name.strip().upper() in (row.zone, row.country):
-        return []
-    text = f"{name.strip()} is taken as the grid zone {row.zone} ({row.name})."
-    return [Notice("place-taken", text, "zone")]

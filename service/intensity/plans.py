@@ -24,13 +24,13 @@ from gramwatt.sci.figures.document import (
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.grid.intensity import Basis, IntensityPoint, Signal
 from gramwatt.sci.grid.local_time import timezone_of
+from gramwatt.sci.grid.zones import zone_taken
 from gramwatt.sci.planning.forecast import HORIZON_H
 from gramwatt.sci.planning.hours import DAY_H, Floats, Hours, hour_of, moment_of
 from gramwatt.sci.planning.outlook import Outlook, Published, ZoneData, expected_hours
 from gramwatt.sci.planning.plan import PlanDoc, make_plan
 from gramwatt.sci.planning.plan_request import PlanRequest
 from gramwatt.sci.planning.usual import usual_day
-from gramwatt.sci.score.location import zone_taken
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import StoredIntensity
 from gramwatt.service.intensity.points import (

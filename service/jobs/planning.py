@@ -9,6 +9,7 @@ import msgspec
 
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.units import h_from_s
+from gramwatt.sci.grid.zones import zone_taken
 from gramwatt.sci.records.records import parse_time
 from gramwatt.service.common.errors import DeletedJobError, UnknownJobError
 
@@ -24,7 +25,6 @@ PARTS = 48
 
 def plan(service: Service, request: PlanRequest) -> PlanDoc:
     """Answer a request; raises LookupFailed for an unknown zone, ScoreError for what cannot be."""
-    from gramwatt.sci.score.location import zone_taken
     from gramwatt.service.intensity import plans  # loads numpy
 
     answer = plans.plan(service, _like(service, request))
