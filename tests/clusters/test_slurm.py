@@ -38,14 +38,14 @@ def ended(slurm: Slurm, job: str) -> JobDoc:
 
 
 def windows(document: JobDoc) -> dict[str, float]:
-    return {window.name: window.energy_j["value"] for window in document.windows if window.energy_j}
+    return {window.name: window.energy_j.value for window in document.windows if window.energy_j}
 
 
 def gpu_j(document: JobDoc) -> float:
     [board] = [device for device in document.devices if device.device_class == "gpu"]
     assert board.device_id == BOARD  # the job's board of two
     assert board.energy_j is not None
-    return board.energy_j["value"]
+    return board.energy_j.value
 
 
 def test_a_job_with_steps_is_measured_once_however_many_tasks_it_has(slurm: Slurm) -> None:
@@ -99,7 +99,7 @@ def test_a_requeued_job_is_one_job_with_what_each_attempt_cost(slurm: Slurm) -> 
     assert document.state == "completed"
     # Between the attempts a second or two: of both, as the next begins at once here, or of none.
     assert document.energy_kwh is not None
-    whole_j = document.energy_kwh["value"] * 3.6e6
+    whole_j = document.energy_kwh.value * 3.6e6
     assert named["attempt 0"] + named["attempt 1"] == pytest.approx(whole_j, abs=3 * 300)
     assert min(named["attempt 0"], named["attempt 1"]) > 10 * 300
 
