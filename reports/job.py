@@ -225,12 +225,11 @@ def _summary(data: JobData) -> list[Block]:
 
 def _helps(advice: SuggestDoc | None) -> str:
     """Return what would help most, without the ranges that the table of suggestions has."""
-    rows = advised(advice) if advice else []
-    if not rows or rows[0].saved_g is None:
+    first = next(iter(advised(advice)), None) if advice else None
+    if advice is None or first is None or first.saved_g is None:
         return saving_sentence(advice)
-    first, ratios = rows[0], [row.carbon_ratio.value for row in rows if row.carbon_ratio]
-    least = first.carbon_ratio is not None and first.carbon_ratio.value <= min(ratios)
-    here = "" if least else " on what you have"
+    best = next(row for row in advice.answers if row.advised)
+    here = "" if first is best else " on what you have"
     saves = f"{change_text(first.carbon_ratio)} carbon, {value_text(first.saved_g)} saved"
     return f"What would help most{here}: {first.label}, {saves} ({first.verdict})."
 

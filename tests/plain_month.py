@@ -221,7 +221,7 @@ class PlainMonth:
         return sorted(map(list, {(r["zone"], r["quality"], r["series"]) for r in rows}))
 
     def by_work(self) -> list[dict[str, Any]]:
-        found = []
+        table = []
         for (project, unit), of in sorted(by(self.parts, lambda p: p.work).items()):
             days: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
             for p in of:
@@ -229,7 +229,7 @@ class PlainMonth:
                     terms = (getattr(day, term) for term in JOB_TERMS)
                     plus = day.counts.get(unit, 0.0), *(t.value if t else 0.0 for t in terms)
                     days[day.day] = [a + b for a, b in zip(days[day.day], plus, strict=True)]
-            found.append(
+            table.append(
                 {
                     "project": project,
                     "unit": unit,
@@ -243,19 +243,19 @@ class PlainMonth:
                     ],
                 }
             )
-        return found
+        return table
 
     def jobs_by_day(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
         for p in self.parts:
             for day in p.part.days:
-                found[day.day][0] += day is p.part.days[0]
-                found[day.day][1] += day is p.part.days[-1] and p.part.ended
-                found[day.day][2] += day is p.part.days[0] and p.part.sums.total_g is None
-        return dict(found)
+                counts[day.day][0] += day is p.part.days[0]
+                counts[day.day][1] += day is p.part.days[-1] and p.part.ended
+                counts[day.day][2] += day is p.part.days[0] and p.part.sums.total_g is None
+        return dict(counts)
 
     def components(self) -> list[dict[str, Any]]:
-        found = []
+        table = []
         for term in ("operational", "embodied"):
             whole = self.figure(self.parts, f"{term}_g")
             groups: dict[str, list[float]] = defaultdict(lambda: [0.0] * 3)
@@ -275,8 +275,8 @@ class PlainMonth:
             ratio = whole.value / math.fsum(of[0] for of in groups.values())
             for name, of in sorted(groups.items()):
                 g = of_sources(*(ratio * e for e in of), "gCO2e", whole.kind, whole.sources)
-                found.append({"part": term, "component": name, "g": ends(g)})
-        return found
+                table.append({"part": term, "component": name, "g": ends(g)})
+        return table
 
     def boundary(self) -> dict[str, Any] | None:
         energy, grams, facility, total_g = (
@@ -304,7 +304,7 @@ class PlainMonth:
         for row in (row for p in self.parts for row in p.rows["month_factors"]):
             groups[tuple(row[name] for name in labels)].append(row)
         energy, grams = (self.figure(self.parts, t) for t in ("energy_kwh", "operational_g"))
-        found = []
+        table = []
         for key, rows in groups.items():
             label = dict(zip(labels, key, strict=True))
             columns = ("energy_kwh", "operational_g", "operational_g_low", "operational_g_high")
@@ -319,7 +319,7 @@ class PlainMonth:
                 label["pue_source"],
             )
             of_factor = mean, factor[0], factor[-1], "gCO2e/kWh", grams.kind, label["source"]
-            found.append(
+            table.append(
                 {
                     **{name: label[name] for name in ("zone", "quality", "series", "source")},
                     "jobs": len(rows),
@@ -331,7 +331,7 @@ class PlainMonth:
                     "files": [],
                 }
             )
-        order = sorted(found, key=lambda row: (row["zone"], row["source"]))
+        order = sorted(table, key=lambda row: (row["zone"], row["source"]))
         return most_first(order, "operational_g")
 
     def ledger(self) -> list[dict[str, Any]]:
@@ -339,12 +339,12 @@ class PlainMonth:
             sweep = "sweep" in p.job.tags and p.job.state == "completed"
             return "sweep" if sweep else p.job.state
 
-        found: dict[str, dict[str, Any]] = {}
+        outcomes: dict[str, dict[str, Any]] = {}
         for name, of in by(self.parts, outcome).items():
             energy, total_g = (self.figure(of, t) for t in ("energy_kwh", "total_g"))
             idle_kwh, idle_g = (self.added(n, of) for n in ("idle_kwh", "idle_g"))
             if name == "completed" and energy and total_g and idle_g > 0:
-                found["idle"] = {
+                outcomes["idle"] = {
                     "outcome": "idle",
                     "jobs": sum(p.row["idle_g"] > 0 for p in of),
                     "energy_kwh": ends(scaled_to(energy, idle_kwh)),
@@ -353,9 +353,9 @@ class PlainMonth:
                 energy = scaled_to(energy, energy.value - idle_kwh)
                 total_g = scaled_to(total_g, total_g.value - idle_g)
             figures = {"energy_kwh": ends(energy), "total_g": ends(total_g)}
-            found[name] = {"outcome": name, "jobs": len(of), **figures}
+            outcomes[name] = {"outcome": name, "jobs": len(of), **figures}
         order = ("completed", "idle", "sweep", "failed", "killed", "lost")
-        return [found[name] for name in order if name in found]
+        return [outcomes[name] for name in order if name in outcomes]
 
     def waste(self) -> list[dict[str, Any]]:
         """Idle time, and all of runs that ended without a result."""
@@ -368,7 +368,7 @@ class PlainMonth:
                 p.job.state if p.job.state in UNFINISHED else "",
             )
 
-        found = []
+        table = []
         for (hardware, work, state), of in sorted(by(real, key).items()):
 
             def grams(p: _PlainPart, is_all: bool = bool(state)) -> float:
@@ -384,7 +384,7 @@ class PlainMonth:
             jobs = f"{n} jobs" if n > 1 else "1 job"
             ended = f"what {jobs} used that ended without a result: the most to be saved"
             idle = "accelerators were reserved and had no work (utilisation below 5 %)"
-            found.append(
+            table.append(
                 {
                     **{"hardware": hardware, "work": work, "target": None, "carbon_ratio": None},
                     "action": f"avoid-{state}" if state else "release-idle",
@@ -400,7 +400,7 @@ class PlainMonth:
                     "basis": "all",
                 }
             )
-        return most_first(found, "saved_g")
+        return most_first(table, "saved_g")
 
     def per_unit(self, of: str) -> list[dict[str, Any]]:
         """sum(C) / sum(R) by project or model, and unit, of jobs with a total that is known."""
@@ -409,15 +409,15 @@ class PlainMonth:
             for unit in p.units:
                 if p.row[of]:
                     groups[p.row[of], unit].append(p)
-        found = []
+        table = []
         for (name, unit), parts in sorted(groups.items()):
-            known = [p for p in parts if p.part.sums.total_g is not None]
-            count = math.fsum(p.part.count(unit) for p in known)
-            total_g = self.figure(known, "total_g")
+            scored = [p for p in parts if p.part.sums.total_g is not None]
+            count = math.fsum(p.part.count(unit) for p in scored)
+            total_g = self.figure(scored, "total_g")
             statuses = {p.job.conformance for p in parts}
             worst = max(statuses, key=("conforming", "conforming-with-deviations", "not-sci").index)
             per = total_g.scaled(1 / count, f"gCO2e/{unit}") if total_g and count > 0 else None
-            found.append(
+            table.append(
                 {
                     of: name,
                     "unit": unit,
@@ -429,17 +429,17 @@ class PlainMonth:
                     "conformance": worst,
                 }
             )
-        return found
+        return table
 
     def models(self) -> list[dict[str, Any]]:
-        found, named = [], [p for p in self.parts if p.job.model_id]
+        table, named = [], [p for p in self.parts if p.job.model_id]
 
         def key(p: _PlainPart) -> tuple[str, str]:
             return p.row["model_id"], p.row["persona"]
 
         for (model, persona), of in sorted(by(named, key).items()):
             lost = [p for p in of if p.job.state in UNFINISHED]
-            found.append(
+            table.append(
                 {
                     **{"model_id": model, "persona": persona},
                     **{"jobs": len(of), "unfinished": len(lost)},
@@ -450,11 +450,11 @@ class PlainMonth:
                     "unfinished_g": ends(self.figure(lost, "total_g")),
                 }
             )
-        return found
+        return table
 
     def top_jobs(self) -> list[dict[str, Any]]:
         order = sorted(self.parts, key=lambda p: (-(p.row["total_g"] or 0.0), p.job.job_id))
-        found = []
+        table = []
         for p in order[:10]:
             terms: dict[str, Any] = {}
             for term in TERMS:
@@ -467,24 +467,24 @@ class PlainMonth:
                     terms[term] = ends(of_sources(figure.value, figure.low, figure.high, *label))
             own = {"owner": p.job.tags.get("user"), "duration_s": p.job.duration_s}
             names = ("job_id", "name", "project", "state")
-            found.append({**terms, **own, **{name: getattr(p.job, name) for name in names}})
-        return found
+            table.append({**terms, **own, **{name: getattr(p.job, name) for name in names}})
+        return table
 
     def days(self) -> list[dict[str, Any]]:
-        found: dict[str, dict[str, list[float]]] = defaultdict(dict)
+        sums: dict[str, dict[str, list[float]]] = defaultdict(dict)
         for row in (row for p in self.parts for row in p.rows["month_days"]):
             for term in JOB_TERMS:
                 if row[term] is not None:
                     plus = row[term], row[f"{term}_low"], row[f"{term}_high"]
-                    before = found[row["day"]].get(term, [0.0] * 3)
-                    found[row["day"]][term] = [a + b for a, b in zip(before, plus, strict=True)]
+                    before = sums[row["day"]].get(term, [0.0] * 3)
+                    sums[row["day"]][term] = [a + b for a, b in zip(before, plus, strict=True)]
         labels = {term: self.figure(self.parts, term) for term in JOB_TERMS}
         days = {row["day"] for p in self.parts for row in p.rows["month_days"]}
         return [
             {"day": day}
             | {
-                term: ends(of_sources(*found[day][term], of.unit, of.kind, of.sources))
-                if of and term in found[day]
+                term: ends(of_sources(*sums[day][term], of.unit, of.kind, of.sources))
+                if of and term in sums[day]
                 else None
                 for term, of in labels.items()
             }
@@ -500,7 +500,7 @@ class PlainMonth:
         return quality(*(self.amounts(block) for block in BLOCKS))
 
     def grade_limits(self) -> list[dict[str, Any]]:
-        grade, found = self.quality().grade, []
+        grade, limits = self.quality().grade, []
         better = {"B": "A", "C": "B", "D": "C"}.get(grade)
         for block, kinds, needed in dict(GRADE_NEEDS).get(better, ()):
             amounts = self.amounts(block)
@@ -523,8 +523,8 @@ class PlainMonth:
                 if lacking[p.job.job_id] > 0
             ]
             limit = {"grade": better, "block": block, "kinds": list(kinds), "needed": needed}
-            found.append({**limit, "share": have / whole, "jobs": jobs})
-        return found
+            limits.append({**limit, "share": have / whole, "jobs": jobs})
+        return limits
 
     def method(self) -> dict[str, Any] | None:
         if not self.parts:

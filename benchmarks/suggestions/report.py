@@ -223,11 +223,11 @@ def _fight(results: Results) -> Iterator[Sequence[object]]:
             return of.get(figure, number(figure, regime))
 
         engine = Engine(results.catalog)
-        asked = [group for group in results.groups if group.source in FIGHTING]
+        fighting = [group for group in results.groups if group.source in FIGHTING]
         with mock.patch.object(ranking, "number", changed):
-            first = list(outcomes(asked, results.catalog, engine))
-            advised = list(outcomes(asked, results.catalog, engine, ADVISED))
-        for name in sorted({group.name for group in asked}):
+            first = list(outcomes(fighting, results.catalog, engine))
+            advised = list(outcomes(fighting, results.catalog, engine, ADVISED))
+        for name in sorted({group.name for group in fighting}):
             ends = (summary([i for i in items if i.name == name]) for items in (first, advised))
             yield (
                 words,

@@ -224,9 +224,15 @@ def _last(answer: SuggestDoc, hidden: int) -> list[str]:
     parts = [f"To be surer: {surer}."] if surer else []
     parts += [f"{hidden} more: --all."] if hidden > 0 else []
     if answer.answers:
-        name = shlex.quote(answer.lead or answer.answers[0].id).replace(" ", FIXED)
+        name = shlex.quote(_first(answer)).replace(" ", FIXED)
         parts.append(f"Reasons: --why{FIXED}{name}")
     return wrapped(" ".join(parts))
+
+
+def _first(answer: SuggestDoc) -> str:
+    """Return the id of the row that the sentence names; where it names none, of the first row."""
+    listed: list[AnswerDoc | LeftOutDoc] = [*answer.answers, *answer.left_out]
+    return answer.lead or listed[0].id
 
 
 def _cut(line: str, most: int = WIDTH) -> str:
@@ -240,8 +246,8 @@ def _why(answer: SuggestDoc, name: str) -> Iterator[str]:
         yield from wrapped(answer.summary)
         return
     rows = {row.id: row for row in listed}
-    text = answer.lead or listed[0].id
-    text = text if name == FIRST else name.lower()
+    name = _first(answer) if name == FIRST else name
+    text = name.lower()
     row = rows.get(name) or next(
         (row for row in rows.values() if text and (text in row.id or text in row.label.lower())),
         None,

@@ -204,7 +204,7 @@ def main() -> int:
 
 
 def _let_go(wake: int) -> None:
-    """Give up the folder's lock and FIFO: whoever still reads may delete the folder."""
+    """Give up the folder's lock and FIFO. The process that reads the lines may delete it then."""
     os.close(wake)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)

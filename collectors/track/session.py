@@ -314,8 +314,9 @@ class Client:
                 self.lines = []
             if not self.unwritten:  # else what was counted is in memory alone
                 # A meter that still makes the lines deletes the folder itself.
-                is_done = self.lines is not None or not lines
-                self._wait(folder.discard, time.monotonic() + is_done * GONE_TIMEOUT_S)
+                makes_lines = lines and self.lines is None
+                limit_s = 0.0 if makes_lines else GONE_TIMEOUT_S
+                self._wait(folder.discard, time.monotonic() + limit_s)
         else:
             print_message(_NOT_CLOSED if self.ready else _NOT_STARTED)
         return self.closed

@@ -91,8 +91,6 @@ NAME_OF_PCI = (
     "newer list says the name of the device"
 )
 LISTS = "`gramwatt catalog hardware` lists accelerators, `gramwatt catalog cpus` processors"
-
-
 MOST_PHRASES = 4096
 """Most names whose reading is kept."""
 _NAMED_TOO = re.compile(
@@ -425,9 +423,10 @@ class Catalog:
         spans_of = self._spans(name)
         sets = [span.ids for span in spans_of]
         if read and not any(set(ids).isdisjoint(read) for ids in sets):
-            return self._narrowed(name, read)
+            return self._narrowed(name, read)  # the phrase names nothing else
         if not read and len({*map(frozenset, sets)}) < 2:
             return self._narrowed(name, _least(sets))
+        # Of several names each has the memory and the form that stand behind it.
         ends = [span.begin for span in spans_of[1:]] + [len(name)]
         sets = [
             self._narrowed(name[span.begin : end], span.ids)

@@ -275,8 +275,9 @@ def tpu_slice(name: str) -> Instance | None:
     generation, number = named[1].lower(), int(named[2])
     part, per_chip, most = _SLICES[generation]
     chips, left = divmod(number, per_chip)
-    least_four = per_chip == 2 and f"{generation}-{number}" != "tpu7x-2"
-    if left or not 1 <= chips <= most or (least_four and number % 8):
+    # By TensorCores the names count whole machines of four chips, but for the one chip of tpu7x-2.
+    by_machine = per_chip == 2 and f"{generation}-{number}" != "tpu7x-2"
+    if left or not 1 <= chips <= most or (by_machine and number % 8):
         return None
     counted = "TensorCores, two a chip" if per_chip == 2 else "chips"
     return Instance(
@@ -348,8 +349,6 @@ _COUNT_OF_GPUS = re.compile(
     r"|\b(?:num_?|n_?)?gpus?(?:[_ ]?(?:count|num|s))?\s*[:=x]\s*(?P<of>\d{1,2})\b",
     re.IGNORECASE,
 )
-
-
 _MANY = re.compile(r"(?:\ds|gpus|cards|accelerators|devices)\s*$", re.IGNORECASE)
 
 

@@ -80,7 +80,7 @@ VARIANTS = _words(
     "mini plus lite se le ae s x m d t xl max pro ultra super ti edge cnx mxm v2 v3 c e a "
     "b z black embedded prod drive nvswitch fhhl go fx hd gt gts mx"
 )
-"""Words that make another model of one, beside those of the catalog's own names."""
+"""Words that make another model of the one before them, beside words of the catalog's names."""
 NEUTRAL = _words(
     "gpu gpus graphics card cards accelerator accelerators tensor core series edition "
     "nvidia amd intel geforce radeon pci pcie nvlink desktop server servers node nodes gb "
@@ -232,13 +232,13 @@ def _not_another(
         return ids
     word = tokens[last + 1][0]
     behind = text[tokens[last + 1].end() :]
-    if re.fullmatch(r"\d+(?:g(?:i?b|o)?)?", word, re.IGNORECASE):
+    if size := re.fullmatch(r"(\d+)(?:g(?:i?b|o)?)?", word, re.IGNORECASE):
         if word.isdigit() and not _GB.match(behind):
             is_slice = ids[0].startswith("google-tpu")  # "TPU v3-256"
             return ids if is_slice or gap.isspace() or not gap else ()
         if _NOT_OF_DEVICE.match(re.sub(r"^\s*gi?b\b", "", behind, flags=re.IGNORECASE)):
             return ids
-        return of_memory(ids, float(re.match(r"\d+", word)[0]), memory)  # type: ignore[index]
+        return of_memory(ids, float(size[1]), memory)
     low = word.lower()
     if (
         low in NEUTRAL

@@ -78,8 +78,8 @@ _MACHINE_BEHIND = re.compile(
 
 def of_slurm(text: str) -> str:
     """Return the device that a line asks Slurm for: "gpu:a100:4" of "#SBATCH --gres=gpu:a100:4"."""
-    asked = _ASKED_OF_SLURM.search(text)
-    return asked[1] if asked else text
+    option = _ASKED_OF_SLURM.search(text)
+    return option[1] if option else text
 
 
 @lru_cache(maxsize=8192)

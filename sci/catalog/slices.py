@@ -89,7 +89,7 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
 
 
 def _on_any_board(catalog: Catalog, name: str, piece: str) -> tuple[Hardware, Slice]:
-    """Return a slice of the board that has it; raises AmbiguousName with those of several."""
+    """Return a slice and the board that has it; raises AmbiguousName where several boards do."""
     match = _PROFILE.fullmatch(piece)
     boards = [
         board

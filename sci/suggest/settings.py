@@ -110,8 +110,8 @@ def leave_device(work: Work) -> Change | None:
         work, replace(text(work, "leave-device", label, why), time=UNCHANGED, energy=energy)
     )
     making = host_share_te(work.now.board)
-    left = making.te_g.value * work.now.fraction / work.te_g(work.now).value if making else 0.0
-    return replace(row, odds=0.95, carbon=carbon_ratio(work, UNCHANGED, energy, devices=left))
+    host = making.te_g.value * work.now.fraction / work.te_g(work.now).value if making else 0.0
+    return replace(row, odds=0.95, carbon=carbon_ratio(work, UNCHANGED, energy, devices=host))
 
 
 def mixed_precision(work: Work) -> Change | None:

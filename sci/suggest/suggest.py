@@ -88,7 +88,7 @@ def suggest(
     conditions = {change.id: change.condition for change in changes if change.condition}
     lead = _named(work, answers)
     return SuggestDoc(
-        summary=_summary(work, answers, ranked.left_out, conditions),
+        summary=_summary(work, answers, ranked.left_out, conditions, lead),
         lead=lead.id if lead else None,
         compared_with=_compared_with(work, measured),
         ownership=request.ownership or "rented",
@@ -181,10 +181,11 @@ def _summary(
     answers: Sequence[AnswerDoc],
     out: Sequence[LeftOutDoc],
     conditions: Mapping[str, Condition],
+    named: AnswerDoc | None,
 ) -> str:
     """Return the answer in one sentence, with its odds where it is not sure."""
     if work.misfit:
-        return _not_fitting(work, answers)
+        return _not_fitting(work, named)
     if work.device is None:
         return work.refusal or _first_of(work, answers, out)
     lead = _lead(work, answers)
@@ -193,7 +194,7 @@ def _summary(
     if lead is None:
         if refusal or unclassified:
             return work.refusal or f"Say {KIND}"
-        return _nearest(work, answers, out)
+        return _nearest(work, answers, out, named)
     if unclassified:
         refusal = f" To be surer, say {KIND}"
     if work.classified.name is None and lead.action in HARDWARE:
@@ -222,9 +223,13 @@ def _start(lead: AnswerDoc, best: AnswerDoc | None, refused: bool) -> str:
 def _named(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
     """Return the row that the sentence names; None where it names none."""
     if work.device is None or work.misfit:
-        return next((row for row in answers if row.carbon_ratio and row.action in HARDWARE), None)
+        return next(iter(_ranked_hardware(answers)), None)
     lead = _lead(work, answers)
     return lead or next((row for row in answers if row.odds is not None), None)
+
+
+def _ranked_hardware(answers: Sequence[AnswerDoc]) -> list[AnswerDoc]:
+    return [row for row in answers if row.carbon_ratio is not None and row.action in HARDWARE]
 
 
 def _lead(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
@@ -296,12 +301,13 @@ def _times(ratio: float) -> str:
     return f"{100 * ratio:.0f} % of" if ratio < 1 else f"{ratio:.2g} times"
 
 
-def _nearest(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
-    """Return that nothing is better than now, and how near the next best is."""
+def _nearest(
+    work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc], row: AnswerDoc | None
+) -> str:
+    """Return that nothing is better than now, and how near the next best `row` is."""
     if not is_metered(work.now.board, work.classified.name):
         text = f"Hardware is not ranked: no published power of {work.label} under load was found"
         return f"{text}, so that devices are compared by time alone."
-    row = next((row for row in answers if row.odds is not None), None)
     untried = "; ".join(row.label for row in answers if row.odds is None and row.action in UNTRIED)
     if row is not None and row.odds is not None:
         nearest = f"Nearest is {row.label} ({odds_text(row.odds)})."
@@ -316,7 +322,7 @@ def _nearest(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
 
 def _first_of(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
     """Return the order of hardware for work that does not run yet."""
-    rows = [row for row in answers if row.carbon_ratio is not None and row.action in HARDWARE]
+    rows = _ranked_hardware(answers)
     if not rows:
         reason = f" {out[0].label} is left out, because {out[0].reason}." if out else ""
         return f"None of the devices can be ranked for this work.{reason}"
@@ -331,12 +337,11 @@ def _first_of(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc
     return f"{text}."
 
 
-def _not_fitting(work: Work, answers: Sequence[AnswerDoc]) -> str:
+def _not_fitting(work: Work, first: AnswerDoc | None) -> str:
     """Return that the present devices cannot hold the job, and the cheapest way to fit."""
     text = f"It {work.misfit}."
     if work.remedy:
         text += f" Cheapest change: {work.remedy}."
-    first = next((row for row in answers if row.carbon_ratio is not None), None)
     if first is not None:
         text += f" Of other devices {first.label} would emit least{_if_full(work)}."
     return text

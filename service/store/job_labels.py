@@ -60,7 +60,7 @@ def update_list_columns(
 
 
 def _replace(session: Session, job: Job, labels: set[str], kinds: Collection[str]) -> None:
-    """Make these the job's labels of these kinds, and its project and start those of all."""
+    """Make `labels` the job's labels of these kinds; give all its labels its project and start."""
     of_job = JobLabel.job == job.id
     place = {"project": job.project, "started_us": job.started_us}
     columns = JobLabel.label, JobLabel.project, JobLabel.started_us

@@ -114,8 +114,8 @@ class Job(Base):
 class JobLabel(Base):
     """A tag, a part or a zone of a job, as `store.job_labels` writes it, so that lists find it.
 
-    `project` and `started_us` are those of the job: the indexes of a label are in the order of a
-    list, over all projects and in each.
+    `project` and `started_us` are copied from the job, so that the indexes of a label have the
+    order of a list, over all projects and in each.
     """
 
     __tablename__ = "job_labels"

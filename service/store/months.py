@@ -141,8 +141,8 @@ class MonthlyReport(Base):
 class MonthlyReportJob(Base):
     """A job in the sums of a kept report: by which of its scores, and its part of the month.
 
-    The columns are those of `sci.month.revised.JobRow`, without what a job is called today. Rows
-    never change, and stay when the job is deleted.
+    It has the fields of `sci.month.revised.JobRow` but the job's name of today. Rows never change,
+    and stay when the job is deleted.
     """
 
     __tablename__ = "monthly_report_jobs"

@@ -7,6 +7,9 @@ import typer
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.suggest import command as suggest_command
+from gramwatt.collectors.cli.suggest import lines
+from gramwatt.sci.figures.structs import decode
+from gramwatt.sci.suggest.documents import SuggestDoc
 
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
 
@@ -91,6 +94,13 @@ def test_all_shows_every_row_and_why_the_reasons_of_one(ask):
     unknown = ask("--input", "-", "--why", "abacus", stdin=stdin)
     assert unknown.exit_code == 2
     assert "nvidia-h100-nvl-94" in unknown.stderr
+
+
+def test_why_alone_is_of_the_row_that_the_sentence_names(ask):
+    answer = decode(ask("--input", "-", "--json", stdin=json.dumps(QUESTION)).stdout, SuggestDoc)
+    longer, named = answer.answers[:2]
+    longer.id, answer.lead = f"{named.id} MIG 1g.10gb", named.id
+    assert lines(answer, why="first")[0] == named.label
 
 
 def test_devices_for_a_model_stand_side_by_side(ask):
