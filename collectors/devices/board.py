@@ -375,6 +375,7 @@ VENDORS = [
     "jetson:Jetson",
     "neuron:Neuron",
     "tpu:Tpu",
+    "intel:IntelGpu",
     "unread:Ascend",
     "unread:Cambricon",
     "nvml:Nvml",

@@ -22,10 +22,13 @@ from gramwatt.collectors.devices.board import (
     vendors,
 )
 from gramwatt.collectors.devices.gaudi import Pyhlml
+from gramwatt.collectors.devices.intel import IntelGpu, cards
 from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.neuron import Neuron
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.devices.tpu import Tpu
+from gramwatt.collectors.doctor.accelerators import others
+from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -405,3 +408,114 @@ def test_a_device_that_cannot_be_read_makes_the_whole_energy_unknown(tmp_path, w
     doc = document(rig)
     assert (doc.energy_kwh, doc.total_g, doc.conformance) == (None, None, "not-sci")
     assert "energy-unmeasured" in [notice.code for notice in doc.notices]
+
+
+def intel_tree(root: Path, address: str = "0000:03:00.0", **files: str) -> None:
+    """A GPU of Intel as sysfs shows it; `files` are of its hwmon folder."""
+    device = f"sys__bus__pci__devices__{address}__"
+    write(root, **{f"{device}vendor": "0x8086\n", f"{device}class": "0x030000\n"})
+    write(root, **{f"{device}device": "0x56a0\n", f"{device}hwmon__hwmon5__name": "xe\n"})
+    node = f"renderD{128 + int(address[5:7], 16)}"
+    write(root, **{f"{device}drm__{node}__dev": "226:128\n", f"dev__dri__{node}": ""})
+    write(root, **{f"{device}hwmon__hwmon5__{name}": f"{text}\n" for name, text in files.items()})
+
+
+class CountedIntel(IntelGpu):
+    """Its counter files are written anew before each reading, as the kernel's are."""
+
+    def __init__(self, rig: VendorRig, root: Path, *names: str) -> None:
+        super().__init__(root)
+        self.rig, self.names = rig, names
+
+    def energy_mj(self, index: int) -> float:
+        count_uj = round(self.rig.boards[0].counter_j(self.rig.now_s()) * 1e6)
+        for name in self.names:
+            intel_tree(self._root, **{name: str(count_uj)})
+        return super().energy_mj(index)
+
+
+PACKAGE = "counts the package and not the whole card"
+
+
+@pytest.mark.parametrize(
+    ("files", "counted", "limit_w", "package"),
+    [
+        ({"energy1_input": "5", "energy2_input": "9", "power1_max": "190000000"}, 1, 190, False),
+        ({"energy2_input": "9", "power2_max": "0", "power2_rated_max": "225000000"}, 2, 225, True),
+        ({"energy1_input": "0", "energy2_input": "9"}, 2, None, True),
+    ],
+    ids=["card", "package", "card's stays 0"],
+)
+def test_intels_counter_is_the_cards_else_its_packages(tmp_path, files, counted, limit_w, package):
+    root = tmp_path / "root"
+    intel_tree(root, **files)
+    make: Make = lambda rig: [CountedIntel(rig, root, f"energy{counted}_input")]  # noqa: E731
+    rig = VendorRig(tmp_path / "home", make, gpu({**SQUARE, "low_w": 40.0, "high_w": 180.0}))
+    exact_j = measured(rig)
+    assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
+    (record,) = devices(rig)
+    assert (record.meter, record.kind, record.device_class) == ("intel-hwmon", "measured", "gpu")
+    assert record.power_limit_w == limit_w
+    assert any(PACKAGE in text for text in notices(rig)) == package
+    (part,) = [device for device in document(rig).devices if device.device_class == "gpu"]
+    assert part.hardware == "intel-arc-a770"
+
+
+def test_an_intel_gpu_without_a_counter_leaves_the_energy_unknown(tmp_path):
+    intel_tree(tmp_path / "root")
+    place = Place(tmp_path / "root", {}, "linux", "x86_64")
+    rig = VendorRig(tmp_path / "home", lambda _: [IntelGpu.at(place)])
+    measured(rig, 20.0)
+    (record,) = devices(rig)
+    assert (record.device_id, intervals(rig)) == ("intel-0000:03:00.0", [])
+    assert any("no energy counter of it in hwmon" in text for text in notices(rig))
+    (finding,) = [item for item in others(Target(place)) if item.what.startswith("Intel d")]
+    assert (finding.state, finding.kind) == ("missing", None)
+
+
+def test_only_discrete_gpus_of_intel_that_a_job_may_open_are_listed(tmp_path):
+    intel_tree(tmp_path, "0000:00:02.0")  # in the processor
+    assert linux(tmp_path) == []
+    intel_tree(tmp_path, "0000:00:03.0", energy1_input="7")
+    intel_tree(tmp_path, "0000:04:00.0")
+    (tmp_path / "dev/dri/renderD132").unlink()  # not given to this container
+    intel_tree(tmp_path, "0000:05:00.0")
+    folder = tmp_path / "sys/bus/pci/devices"
+    (folder / "0000:05:00.0/physfn").symlink_to(folder / "0000:00:03.0")
+    assert linux(tmp_path) == ["Intel discrete GPU"]
+    assert [card.name for card in cards(tmp_path)] == ["0000:00:03.0"]
+
+
+COMPOSITE = {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "billed", "remarks"),
+    [
+        ({}, {0: 1, 1: 1}, 0),
+        ({"ZE_AFFINITY_MASK": "0"}, {0: 0.5}, 1),
+        ({"ZE_AFFINITY_MASK": "1,2"}, {0: 0.5, 1: 0.5}, 0),
+        ({"ZE_AFFINITY_MASK": "0,9"}, {0: 0.5}, 2),
+        ({"ZE_AFFINITY_MASK": "0", **COMPOSITE}, {0: 1}, 1),
+        (
+            {"ZE_AFFINITY_MASK": "1.1", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1", **COMPOSITE},
+            {1: 0.5},
+            0,
+        ),
+        ({"ONEAPI_DEVICE_SELECTOR": "level_zero:2,3"}, {1: 1}, 1),
+        ({"ONEAPI_DEVICE_SELECTOR": "level_zero:gpu"}, {0: 1, 1: 1}, 0),
+        ({"ZE_AFFINITY_MASK": "2,3", "ONEAPI_DEVICE_SELECTOR": "*:0"}, {1: 0.5}, 1),
+    ],
+)
+def test_tiles_of_intels_cards_are_billed_as_level_zero_numbers_them(
+    tmp_path, environ, billed, remarks
+):
+    for address in ("0000:03:00.0", "0000:04:00.0"):
+        intel_tree(tmp_path, address)
+        for tile in range(2):
+            (tmp_path / "sys/bus/pci/devices" / address / f"tile{tile}").mkdir()
+    port = IntelGpu(tmp_path)
+    port.open()
+    visible = port.visible(environ, [port.board(index) for index in range(port.count())])
+    assert {item.board.ordinal: item.share for item in visible.billed} == billed
+    assert len(visible.remarks) == remarks

@@ -1,0 +1,221 @@
+"""Intel's discrete GPUs through the kernel's hwmon counters. Never run on the hardware.
+
+Files follow the kernel's documents sysfs-driver-intel-xe-hwmon and -i915-hwmon: energy<n>_input
+[uJ], power<n>_max and power<n>_rated_max [uW]; of xe the first is the card's and the second the
+package's, and a card may have only that or, by public reports, a first one that stays 0. There is
+no power to read, and only discrete GPUs have the counters. The kernel adds up 32 bits of hardware
+at each reading: a meter that was away for minutes may miss a turn of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from gramwatt.collectors.devices import visibility
+from gramwatt.collectors.devices.board import (
+    Billed,
+    Board,
+    DevicePort,
+    NotSupported,
+    Place,
+    ReadFailed,
+    Visible,
+    offered,
+)
+from gramwatt.collectors.settings.files import text_of
+from gramwatt.sci.figures.units import mj_from_uj, mw_from_uw, w_from_mw
+
+MAKER = "0x8086"
+"""PCI vendor id of Intel (pci.ids)."""
+CLASSES = ("0x03", "0x12")
+"""PCI base classes: display controllers and processing accelerators."""
+DRIVERS = ("i915", "xe")
+IN_PROCESSOR = "0000:00:02.0"
+"""Where graphics inside a processor are, always (igt-gpu-tools, nvtop)."""
+CHANNELS = ("1", "2")
+"""Of the card and of its package."""
+LIMITS = ("max", "rated_max")
+"""In force, which is 0 where it is switched off, and by default."""
+MASK, HIERARCHY, SELECTOR = "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY", "ONEAPI_DEVICE_SELECTOR"
+BY_ADDRESS = "ZE_ENABLE_PCI_ID_DEVICE_ORDER"
+_SELECTED = re.compile(r"(?:level_zero|\*):(\d+(?:,\d+)*)", re.IGNORECASE)
+
+
+class Counter(NamedTuple):
+    """The hwmon folder of a GPU, and the channel that counts its energy there."""
+
+    folder: Path
+    channel: str
+
+    def energy_uj(self) -> float:
+        """Return the energy [uJ]; raises ReadFailed."""
+        return _figure(self.folder / f"energy{self.channel}_input")
+
+
+class Tile(NamedTuple):
+    """One tile of a card, which Level Zero by default counts as a device."""
+
+    board: Board
+    number: int
+
+
+class IntelGpu(DevicePort):
+    """Discrete GPUs whose render nodes the job may open, in order of their PCI addresses."""
+
+    vendor, title = "Intel", "Intel discrete GPU"
+    meter = "intel-hwmon"
+    device_class = "gpu"
+    variables = (MASK, HIERARCHY, SELECTOR, BY_ADDRESS)
+
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return whether a job can use a discrete GPU of Intel."""
+        return bool(cards(place.root))
+
+    @classmethod
+    def at(cls, place: Place) -> Self:
+        """Return the GPUs of a machine, not yet open."""
+        return cls(place.root)
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._cards: list[Path] = []
+        self._counters: list[Counter | None] = []
+
+    def open(self) -> None:
+        """List the GPUs and their counters."""
+        self._cards = cards(self._root)
+        self._counters = [counter(card) for card in self._cards]
+
+    def count(self) -> int:
+        """Return the number of GPUs listed; a card of two tiles is one."""
+        return len(self._cards)
+
+    def board(self, index: int) -> Board:
+        """Return a GPU by its PCI id, which is all that the kernel tells of its model."""
+        card = self._cards[index]
+        device = (text_of(card / "device") or "").removeprefix("0x")
+        return Board(index, f"intel-{card.name}", f"Intel Graphics [8086:{device}]")
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return which cards have no counter of the whole card."""
+        both = zip(self._cards, self._counters, strict=True)
+        names = [card.name for card, own in both if own and own.channel != CHANNELS[0]]
+        text = "Intel's driver counts the package and not the whole card; what else the card takes "
+        return (f"{text}is not in the energy of the GPU at {', '.join(names)}.",) if names else ()
+
+    def energy_mj(self, index: int) -> float:
+        """Return the energy counter [mJ] of the card, else of its package."""
+        own = self._counters[index]
+        if own is None:
+            self._counters[index] = counter(self._cards[index])
+            raise NotSupported(self.why_unread(index))
+        try:
+            return mj_from_uj(own.energy_uj())
+        except ReadFailed:
+            self._counters[index] = counter(self._cards[index])  # hwmon may be numbered anew
+            raise
+
+    def limit_w(self, index: int) -> float | None:
+        """Return the sustained power limit [W]; the default one where that is switched off (0)."""
+        own = self._counters[index]
+        paths = [own.folder / f"power{own.channel}_{name}" for name in LIMITS] if own else []
+        limits_uw = (offered(partial(_figure, path)) for path in paths)
+        limit_uw = next((limit for limit in limits_uw if limit), None)
+        return None if limit_uw is None else w_from_mw(mw_from_uw(limit_uw))
+
+    def why_unread(self, index: int) -> str:
+        """Return why nothing is read: a guest's part of a card has no counter."""
+        return (
+            "the kernel has no energy counter of it in hwmon (i915 since Linux 6.2, xe since 6.8); "
+            "a virtual machine's part of a card never has one, ask the host"
+        )
+
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the GPUs of the job, by ZE_AFFINITY_MASK and ONEAPI_DEVICE_SELECTOR."""
+        return visible(environ, boards, [tiles(card) for card in self._cards])
+
+
+def cards(root: Path) -> list[Path]:
+    """Return the folders in sysfs of the discrete GPUs whose render nodes this process may open.
+
+    Of a card that is divided into virtual functions the card alone: its counter holds them.
+    """
+    usable = {}
+    for path in (root / "sys/bus/pci/devices").glob("*/vendor"):
+        card = path.parent
+        if text_of(path) != MAKER or (text_of(card / "class") or "")[:4] not in CLASSES:
+            continue
+        nodes = [root / "dev/dri" / node.name for node in card.glob("drm/renderD*")]
+        opens = any(os.access(node, os.R_OK | os.W_OK) for node in nodes)
+        if opens and (card.name != IN_PROCESSOR or counter(card)):
+            usable[card.name] = card
+    whole = [name for name in usable if (usable[name] / "physfn").resolve().name not in usable]
+    return [usable[name] for name in sorted(whole)]
+
+
+def counter(card: Path) -> Counter | None:
+    """Return the counter of a GPU: the first that counts, else the first; None without any."""
+    folders = [path for path in card.glob("hwmon/hwmon*") if text_of(path / "name") in DRIVERS]
+    all_ = [Counter(folder, channel) for folder in folders for channel in CHANNELS]
+    values = [(own, offered(own.energy_uj)) for own in all_]
+    readable = [(own, value) for own, value in values if value is not None]
+    return next((own for own, value in readable if value), readable[0][0] if readable else None)
+
+
+def tiles(card: Path) -> int:
+    """Return how many tiles a card has (xe: tile<n>; i915: gt<n>)."""
+    return len([*card.glob("tile[0-9]*")]) or len([*card.glob("drm/card*/gt/gt[0-9]*")]) or 1
+
+
+def visible(
+    environ: Mapping[str, str], boards: Sequence[Board], tiles_of: Sequence[int]
+) -> Visible:
+    """Return the devices of the job: those of ZE_AFFINITY_MASK (`0`, or `0.1` for a tile), within
+    them those of ONEAPI_DEVICE_SELECTOR (`level_zero:0,1`). Both count tiles as devices, or cards
+    where ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE (Level Zero's specification). A card is billed by
+    the fraction of its tiles.
+    """
+    of_cards = [
+        [Tile(board, number) for number in range(count)]
+        for board, count in zip(boards, tiles_of, strict=True)
+    ]
+    by_card = environ.get(HIERARCHY, "").strip().upper() == "COMPOSITE"
+    devices = of_cards if by_card else [[tile] for card in of_cards for tile in card]
+    remarks: list[str] = []
+    selected = _SELECTED.fullmatch(environ.get(SELECTOR, "").strip())
+    entries = visibility.split(environ.get(MASK, ""))
+    for name, texts in ((MASK, entries), (SELECTOR, selected[1].split(",") if selected else [])):
+        if texts:
+            chosen = [(text, _chosen(text, devices)) for text in texts]
+            absent = [text for text, parts in chosen if not parts]
+            remarks += [f"{name} names {text!r}, which is not here." for text in absent]
+            devices = [parts for _, parts in chosen if parts]
+    billed = {tile for device in devices for tile in device}
+    fractions = [
+        (board, sum(tile.board is board for tile in billed) / count)
+        for board, count in zip(boards, tiles_of, strict=True)
+    ]
+    items = tuple(Billed(board, board.uuid, fraction) for board, fraction in fractions if fraction)
+    if len(items) < len(boards) and environ.get(BY_ADDRESS) != "1":
+        text = f"indices are taken in order of PCI addresses; with {BY_ADDRESS}=1 they are."
+        remarks.append(text)
+    return Visible(items, tuple(remarks))
+
+
+def _chosen(entry: str, devices: Sequence[list[Tile]]) -> list[Tile]:
+    number, dot, tile = entry.partition(".")
+    device = devices[int(number)] if number.isdecimal() and int(number) < len(devices) else []
+    return [part for part in device if not dot or tile == str(part.number)]
+
+
+def _figure(path: Path) -> float:
+    try:
+        return float(path.read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise ReadFailed(f"{path.name}: {error}") from None
