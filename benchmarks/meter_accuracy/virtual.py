@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from waves import PUBLISHED, SENSORS, Sensor, Wave, random_waves
 
-from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.meter.device_manager import Dependencies
@@ -96,7 +95,7 @@ def one_window(case: Case, draw: Random) -> tuple[float, float]:
         boot="boot",
         machine=lambda: MACHINE,
         counters=lambda: NO_COUNTERS,
-        ports=lambda _: [Nvml(nvml)],
+        ports=lambda _: [nvml],
     )
     first = {"job_id": "job", "role": "track", "pid": 1, "visible": {}}
     first |= {"at_ns": clock.now_ns(), "wall_ns": clock.wall_ns()}

@@ -14,22 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
+    ACCELERATOR,
+    DISPLAY,
     Board,
-    DevicePort,
+    LibraryPort,
     Load,
     NotSupported,
     Place,
     Profile,
     ReadFailed,
-    SourceAbsent,
     Visible,
     decoded,
-    library,
     offered,
+    pci_devices,
 )
 from gramwatt.collectors.settings.files import text_of
 from gramwatt.sci.figures.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w, w_from_mw
@@ -47,19 +48,19 @@ POWER_KEYS = ("socket_power", "current_socket_power", "average_socket_power")
 and release."""
 MAKER, PROCESSOR_MAKER = "0x1002", "0x1022"
 """PCI vendor ids of AMD's graphics and of its processors (pci.ids)."""
-DISPLAY, CLASSES = "0x03", ("0x03", "0x12")
-"""PCI base classes: display controllers, and with them processing accelerators."""
 DUAL_DIE = ("mi250",)
 APU = ("mi300a",)
 """Parts whose socket holds the host's processor too."""
 ROCR, HIP, CONTAINER = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES"
 
 
-class AmdSmi(DevicePort):
+class AmdSmi(LibraryPort):
     """AMD GPUs in HIP's order, as far as the library reports it."""
 
     vendor, title = "AMD", "AMD GPU"
     meter = library = "amdsmi"
+    native = True
+    advice, silent = ADVICE, "AMD's driver does not answer"
     device_class = "gpu"
     variables = (
         *(ROCR, HIP, CONTAINER, visibility.CUDA, visibility.ORDINAL),
@@ -75,31 +76,20 @@ class AmdSmi(DevicePort):
             return False
         if not any((place.root / "sys/bus/pci/devices").glob("*")):
             return True
-        return not all(in_processor(place.root, name) for name in graphics(place.root))
-
-    @classmethod
-    def at(cls, place: Place) -> Self:
-        """Return the GPUs of a machine, not yet open."""
-        return cls(root=place.root)
+        parts = pci_devices(place.root, MAKER, DISPLAY, ACCELERATOR)
+        return not all(in_processor(place.root, part.name) for part in parts)
 
     def __init__(self, load: Load | None = None, root: Path = Path("/")) -> None:
-        self.native = load is None
-        self._load = load or library(self.library, ADVICE)
-        self._smi: Any = None
+        super().__init__(load, root)
         self._handles: list[Any] = []
         self._sensors: list[tuple[Any, float]] = []
-        self._root = root
         self.ordered = False
 
-    def open(self) -> None:
-        """Start amdsmi and list its GPUs; raises SourceAbsent."""
-        self._smi = self._load()
-        try:
-            flags = getattr(self._smi, "AmdSmiInitFlags", None)
-            self._smi.amdsmi_init(*([flags.INIT_AMD_GPUS] if flags else []))
-            listed = list(self._smi.amdsmi_get_processor_handles())
-        except Exception as error:
-            raise SourceAbsent(f"AMD's driver does not answer ({error})", ADVICE) from None
+    def start(self) -> None:
+        """Start amdsmi and list its GPUs."""
+        flags = getattr(self.lib, "AmdSmiInitFlags", None)
+        self.lib.amdsmi_init(*([flags.INIT_AMD_GPUS] if flags else []))
+        listed = list(self.lib.amdsmi_get_processor_handles())
         order = self._hip_order(listed)
         sensors = self._find_sensors(listed)
         self._handles = [listed[place] for place in order]
@@ -108,7 +98,7 @@ class AmdSmi(DevicePort):
     def close(self) -> None:
         """Shut amdsmi down; never raises."""
         with suppress(Exception):
-            self._smi.amdsmi_shut_down()
+            self.lib.amdsmi_shut_down()
 
     def count(self) -> int:
         """Return the number of GPUs listed; a MI250 board is two."""
@@ -129,12 +119,12 @@ class AmdSmi(DevicePort):
             memory_b=self._memory_b(index, "vram_total"),
             share=self._sensors[index][1],
             includes_host=any(apu in name.lower() for apu in APU),
-            part_of="processor" if in_processor(self._root, self._address(handle)) else "",
+            part_of="processor" if in_processor(self.root, self._address(handle)) else "",
         )
 
     def energy_mj(self, index: int) -> float:
         """Return the energy counter [mJ] of the sensor that the device reports through."""
-        count = self._ask(lambda: self._smi.amdsmi_get_energy_count(self._sensors[index][0]))
+        count = self._ask(lambda: self.lib.amdsmi_get_energy_count(self._sensors[index][0]))
         ticks = _number(count.get("energy_accumulator", count.get("power")))
         resolution_uj = _number(count.get("counter_resolution"))
         if not ticks or not resolution_uj:
@@ -146,7 +136,7 @@ class AmdSmi(DevicePort):
         return self._power_mw(self._sensors[index][0])
 
     def _power_mw(self, handle: Any) -> float:
-        info = self._ask(lambda: self._smi.amdsmi_get_power_info(handle))
+        info = self._ask(lambda: self.lib.amdsmi_get_power_info(handle))
         figures = [_number(info.get(key)) for key in POWER_KEYS]
         power_w = next((value for value in figures if value), None)
         if power_w is None:  # "N/A", or the 0 of a die that does not report
@@ -155,14 +145,14 @@ class AmdSmi(DevicePort):
 
     def profile(self, index: int, *, full: bool) -> Profile:
         """Return the share of the last period with the graphics engine busy, and memory in use."""
-        activity = offered(lambda: self._smi.amdsmi_get_gpu_activity(self._handles[index]))
+        activity = offered(lambda: self.lib.amdsmi_get_gpu_activity(self._handles[index]))
         busy = _number((activity or {}).get("gfx_activity"))
         use = None if busy is None else busy / 100
         return Profile(use, self._memory_b(index, "vram_used"))
 
     def limit_w(self, index: int) -> float | None:
         """Return the power limit [W] of the sensor's whole board."""
-        info = self._ask(lambda: self._smi.amdsmi_get_power_cap_info(self._sensors[index][0]))
+        info = self._ask(lambda: self.lib.amdsmi_get_power_cap_info(self._sensors[index][0]))
         limit_uw = _number(info.get("power_cap"))
         return None if limit_uw is None else w_from_mw(mw_from_uw(limit_uw))
 
@@ -209,7 +199,7 @@ class AmdSmi(DevicePort):
             ("amdsmi_get_gpu_kfd_info", "node_id"),
         ):
             with suppress(Exception):
-                keys = [int(getattr(self._smi, call)(handle)[key]) for handle in listed]
+                keys = [int(getattr(self.lib, call)(handle)[key]) for handle in listed]
                 if len(set(keys)) == len(keys):
                     self.ordered = True
                     return sorted(range(len(listed)), key=keys.__getitem__)
@@ -217,8 +207,8 @@ class AmdSmi(DevicePort):
 
     def _id(self, handle: Any) -> str:
         for call in (
-            lambda: self._smi.amdsmi_get_gpu_enumeration_info(handle)["hip_uuid"],
-            lambda: self._smi.amdsmi_get_gpu_device_uuid(handle),
+            lambda: self.lib.amdsmi_get_gpu_enumeration_info(handle)["hip_uuid"],
+            lambda: self.lib.amdsmi_get_gpu_device_uuid(handle),
             lambda: f"amd-{self._address(handle)}",
         ):
             with suppress(Exception):
@@ -236,14 +226,14 @@ class AmdSmi(DevicePort):
             ("amdsmi_get_gpu_board_info", "product_name"),
         ):
             with suppress(Exception):
-                text = decoded(getattr(self._smi, call)(handle)[key])
+                text = decoded(getattr(self.lib, call)(handle)[key])
                 if text and text != "N/A":
                     return text
         return "AMD GPU"
 
     def _address(self, handle: Any) -> str:
         try:
-            return str(self._smi.amdsmi_get_gpu_device_bdf(handle))
+            return str(self.lib.amdsmi_get_gpu_device_bdf(handle))
         except Exception:
             return ""
 
@@ -257,17 +247,10 @@ class AmdSmi(DevicePort):
 
     def _memory_b(self, index: int, key: str) -> float | None:
         try:
-            usage = self._smi.amdsmi_get_gpu_vram_usage(self._handles[index])
+            usage = self.lib.amdsmi_get_gpu_vram_usage(self._handles[index])
             return bytes_from_mib(float(usage[key]))
         except Exception:  # the energy goes on without it
             return None
-
-
-def graphics(root: Path) -> list[str]:
-    """Return the PCI addresses of AMD's graphics and accelerators."""
-    paths = (root / "sys/bus/pci/devices").glob("*/vendor")
-    folders = [path.parent for path in paths if text_of(path) == MAKER]
-    return [path.name for path in folders if (text_of(path / "class") or "")[:4] in CLASSES]
 
 
 def in_processor(root: Path, address: str) -> bool:

@@ -8,30 +8,27 @@ neural engine and memory, so nothing of the host is added on top.
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 from gramwatt.collectors.devices.board import (
     Board,
-    DevicePort,
+    LibraryPort,
     Load,
     NotSupported,
     Place,
     ReadFailed,
-    SourceAbsent,
-    library,
 )
 
-ADVICE = "pip install zeus-apple-silicon"
 PARTS = ("cpu_total_mj", "gpu_mj", "gpu_sram_mj", "ane_mj", "dram_mj")
 """Parts that do not overlap; the clusters and managers are inside cpu_total_mj."""
 
 
-class AppleSilicon(DevicePort):
+class AppleSilicon(LibraryPort):
     """The chip of this Mac."""
 
     vendor, title = "Apple", "Apple silicon"
     meter = "apple-ioreport"
     library = "zeus_apple_silicon"
+    advice, silent = "pip install zeus-apple-silicon", "IOReport does not answer"
     device_class = "module"
     counter_survives = False
 
@@ -41,19 +38,13 @@ class AppleSilicon(DevicePort):
         return place.platform == "darwin" and place.machine == "arm64"
 
     def __init__(self, load: Load | None = None, chip: str | None = None) -> None:
-        self._load = load or library(self.library, ADVICE)
-        self._monitor: Any = None
+        super().__init__(load)
         self._chip = chip
-        self._parts: frozenset[str] = frozenset()
 
-    def open(self) -> None:
-        """Start the monitor; raises SourceAbsent."""
-        module = self._load()
-        try:
-            self._monitor = module.AppleEnergyMonitor()
-            self._parts = frozenset(self._read())
-        except Exception as error:
-            raise SourceAbsent(f"IOReport does not answer ({error})", ADVICE) from None
+    def start(self) -> None:
+        """Start the monitor."""
+        self._monitor = self.lib.AppleEnergyMonitor()
+        self._parts = frozenset(self._read())
 
     def count(self) -> int:
         """Return 1: a Mac has one chip."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from msgspec import Struct, field
 
@@ -23,6 +23,8 @@ from gramwatt.collectors.settings.identity import safe_id
 from gramwatt.sci.figures.errors import GramwattError
 
 Answer = TypeVar("Answer")
+Load = Callable[[], Any]
+"""Imports a vendor's library; tests pass a fake module."""
 Notify = Callable[[str, str], None]
 """Leaves a notice with the job: its code and its text."""
 
@@ -199,9 +201,14 @@ class DevicePort:
         return False
 
     @classmethod
-    def at(cls, place: Place) -> Self:
+    def at(cls, place: Place) -> DevicePort:
         """Return the source of a machine, not yet open."""
-        return cls()
+        port = cls()
+        port.root = place.root
+        return port
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
 
     def prepare(self) -> None:
         """Import what of the library is no native code, before a child process tries the rest."""
@@ -299,6 +306,33 @@ class DevicePort:
         raise NotSupported(f"{self.meter} has no {what}")
 
 
+class LibraryPort(DevicePort):
+    """A vendor whose devices a Python library reads: it is imported, and started, when opened."""
+
+    advice = ""
+    """What to do where it cannot be used."""
+    silent = ""
+    """What does not answer where it cannot be started."""
+
+    def __init__(self, load: Load | None = None, root: Path = Path("/")) -> None:
+        """`load` gives a fake library."""
+        super().__init__(root)
+        self.native = self.native and load is None
+        self.lib: Any = None
+        self._load = load or library(self.library, self.advice)
+
+    def open(self) -> None:
+        """Start the library and find the devices; raises SourceAbsent."""
+        self.lib = self._load()
+        try:
+            self.start()
+        except Exception as error:
+            raise SourceAbsent(f"{self.silent} ({error})", self.advice) from None
+
+    def start(self) -> None:
+        """Start the library, now loaded, and find the devices; may raise anything."""
+
+
 def offered(call: Callable[[], Answer]) -> Answer | None:
     """Return what a call answers; None where it answers nothing: it costs its own figure only."""
     try:
@@ -343,6 +377,14 @@ def counted(billed: Sequence[Billed], *, beside_module: bool) -> list[Billed]:
     return [item for item in billed if item.board.part_of not in holders]
 
 
+def figure_in(path: Path) -> float:
+    """Return the number in a file of the system; raises ReadFailed."""
+    try:
+        return float(path.read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise ReadFailed(f"{path.name}: {error}") from None
+
+
 def decoded(answer: Any) -> str:
     """Return a text of a library's, which some releases give as bytes."""
     return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
@@ -368,6 +410,8 @@ def boards_of(port: DevicePort, node: str) -> list[Board]:
     return boards
 
 
+DISPLAY, ACCELERATOR = "0x03", "0x12"
+"""PCI base classes: display controllers and processing accelerators."""
 VENDORS = [
     "amd:AmdSmi",
     "gaudi:Pyhlml",
@@ -382,9 +426,6 @@ VENDORS = [
 ]
 """Module in this folder and its DevicePort. NVIDIA is last: that there is no NVML is worth a notice
 only where nothing else is measured."""
-
-Load = Callable[[], Any]
-"""Imports a vendor's library; tests pass a fake module."""
 
 
 def vendors() -> list[type[DevicePort]]:
@@ -417,6 +458,13 @@ def accelerator_makers(root: Path) -> set[str]:
     folder = root / "sys/class/accel"
     paths = folder.glob("accel*/device/vendor") if folder.exists() else ()
     return {text for path in paths if (text := text_of(path))}
+
+
+def pci_devices(root: Path, maker: str, *classes: str) -> list[Path]:
+    """Return the folders of a maker's PCI devices, of these base classes where any is named."""
+    paths = (root / "sys/bus/pci/devices").glob("*/vendor")
+    folders = [path.parent for path in paths if text_of(path) == maker]
+    return [f for f in folders if not classes or (text_of(f / "class") or "")[:4] in classes]
 
 
 def library(module: str, advice: str) -> Load:

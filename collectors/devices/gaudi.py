@@ -15,17 +15,14 @@ from gramwatt.collectors.devices.board import (
     Billed,
     Board,
     DeviceLost,
-    DevicePort,
-    Load,
+    LibraryPort,
     NotSupported,
     Place,
     Profile,
     ReadFailed,
-    SourceAbsent,
     Visible,
     accelerator_makers,
     decoded,
-    library,
     offered,
 )
 from gramwatt.sci.figures.units import w_from_mw
@@ -41,12 +38,14 @@ PCI_ID = "0x1da3"
 DEVICES, MODULES = "HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES"
 
 
-class Pyhlml(DevicePort):
+class Pyhlml(LibraryPort):
     """The Gaudi processors of this machine."""
 
     vendor = title = "Intel Gaudi"
     meter = "hlml"
     library = "pyhlml"
+    native = True
+    advice, silent = ADVICE, "the Gaudi driver does not answer"
     variables = (MODULES, DEVICES, *visibility.SCHEDULER)
 
     @classmethod
@@ -54,26 +53,16 @@ class Pyhlml(DevicePort):
         """Return whether there is a node of the driver."""
         return (place.root / "dev/hl0").exists() or PCI_ID in accelerator_makers(place.root)
 
-    def __init__(self, load: Load | None = None) -> None:
-        self.native = load is None
-        self._load = load or library(self.library, ADVICE)
-        self._hlml: Any = None
-        self._count = 0
+    def start(self) -> None:
+        """Start HLML and list its devices."""
+        self.lib.hlmlInit()
+        self._count = int(self.lib.hlmlDeviceGetCount())
         self._handles: dict[int, Any] = {}
-
-    def open(self) -> None:
-        """Start HLML and list its devices; raises SourceAbsent."""
-        self._hlml = self._load()
-        try:
-            self._hlml.hlmlInit()
-            self._count = int(self._hlml.hlmlDeviceGetCount())
-        except Exception as error:
-            raise SourceAbsent(f"the Gaudi driver does not answer ({error})", ADVICE) from None
 
     def close(self) -> None:
         """Shut HLML down; never raises."""
         with suppress(Exception):
-            self._hlml.hlmlShutdown()
+            self.lib.hlmlShutdown()
 
     def count(self) -> int:
         """Return the number of devices found."""
@@ -117,8 +106,8 @@ class Pyhlml(DevicePort):
     def _ask(self, call: str, index: int) -> Any:
         try:
             if index not in self._handles:
-                self._handles[index] = self._hlml.hlmlDeviceGetHandleByIndex(index)
-            return getattr(self._hlml, call)(self._handles[index])
+                self._handles[index] = self.lib.hlmlDeviceGetHandleByIndex(index)
+            return getattr(self.lib, call)(self._handles[index])
         except Exception as error:
             raise self._meaning(error)(f"{call}: {error}") from None
 

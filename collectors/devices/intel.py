@@ -14,10 +14,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
+    ACCELERATOR,
+    DISPLAY,
     Billed,
     Board,
     DevicePort,
@@ -25,15 +27,15 @@ from gramwatt.collectors.devices.board import (
     Place,
     ReadFailed,
     Visible,
+    figure_in,
     offered,
+    pci_devices,
 )
 from gramwatt.collectors.settings.files import text_of
 from gramwatt.sci.figures.units import mj_from_uj, mw_from_uw, w_from_mw
 
 MAKER = "0x8086"
 """PCI vendor id of Intel (pci.ids)."""
-CLASSES = ("0x03", "0x12")
-"""PCI base classes: display controllers and processing accelerators."""
 DRIVERS = ("i915", "xe")
 IN_PROCESSOR = "0000:00:02.0"
 """Where graphics inside a processor are, always (igt-gpu-tools, nvtop)."""
@@ -54,7 +56,7 @@ class Counter(NamedTuple):
 
     def energy_uj(self) -> float:
         """Return the energy [uJ]; raises ReadFailed."""
-        return _figure(self.folder / f"energy{self.channel}_input")
+        return figure_in(self.folder / f"energy{self.channel}_input")
 
 
 class Tile(NamedTuple):
@@ -77,20 +79,10 @@ class IntelGpu(DevicePort):
         """Return whether a job can use a discrete GPU of Intel."""
         return bool(cards(place.root))
 
-    @classmethod
-    def at(cls, place: Place) -> Self:
-        """Return the GPUs of a machine, not yet open."""
-        return cls(place.root)
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
-        self._cards: list[Path] = []
-        self._counters: list[Counter | None] = []
-
     def open(self) -> None:
         """List the GPUs and their counters."""
-        self._cards = cards(self._root)
-        self._counters = [counter(card) for card in self._cards]
+        self._cards = cards(self.root)
+        self._counters: list[Counter | None] = [counter(card) for card in self._cards]
 
     def count(self) -> int:
         """Return the number of GPUs listed; a card of two tiles is one."""
@@ -125,7 +117,7 @@ class IntelGpu(DevicePort):
         """Return the sustained power limit [W]; the default one where that is switched off (0)."""
         own = self._counters[index]
         paths = [own.folder / f"power{own.channel}_{name}" for name in LIMITS] if own else []
-        limits_uw = (offered(partial(_figure, path)) for path in paths)
+        limits_uw = (offered(partial(figure_in, path)) for path in paths)
         limit_uw = next((limit for limit in limits_uw if limit), None)
         return None if limit_uw is None else w_from_mw(mw_from_uw(limit_uw))
 
@@ -147,10 +139,7 @@ def cards(root: Path) -> list[Path]:
     Of a card that is divided into virtual functions the card alone: its counter holds them.
     """
     usable = {}
-    for path in (root / "sys/bus/pci/devices").glob("*/vendor"):
-        card = path.parent
-        if text_of(path) != MAKER or (text_of(card / "class") or "")[:4] not in CLASSES:
-            continue
+    for card in pci_devices(root, MAKER, DISPLAY, ACCELERATOR):
         nodes = [root / "dev/dri" / node.name for node in card.glob("drm/renderD*")]
         opens = any(os.access(node, os.R_OK | os.W_OK) for node in nodes)
         if opens and (card.name != IN_PROCESSOR or counter(card)):
@@ -212,10 +201,3 @@ def _chosen(entry: str, devices: Sequence[list[Tile]]) -> list[Tile]:
     number, dot, tile = entry.partition(".")
     device = devices[int(number)] if number.isdecimal() and int(number) < len(devices) else []
     return [part for part in device if not dot or tile == str(part.number)]
-
-
-def _figure(path: Path) -> float:
-    try:
-        return float(path.read_text(encoding="ascii"))
-    except (OSError, ValueError) as error:
-        raise ReadFailed(f"{path.name}: {error}") from None

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Self
 
-from gramwatt.collectors.devices.board import Board, DevicePort, Place, ReadFailed, SourceAbsent
+from gramwatt.collectors.devices.board import Board, DevicePort, Place, SourceAbsent, figure_in
 from gramwatt.collectors.settings.files import text_of
 from gramwatt.sci.figures.units import mw_from_uw
 
@@ -27,7 +26,7 @@ INSIDE = ("vddq_vdd2_1v8ao", "nc")
 """Fed by another supply by the guide's rail tables, and channels not connected."""
 
 Rail = Callable[[], float]
-"""Power of one rail [mW]; raises OSError or ValueError."""
+"""Power of one rail [mW]; raises ReadFailed."""
 
 
 class Jetson(DevicePort):
@@ -43,32 +42,23 @@ class Jetson(DevicePort):
         tegra = "nvidia,tegra" in (text_of(place.root / "proc/device-tree/compatible") or "")
         return tegra and any((place.root / path).exists() for path in (*DRIVERS, INPUT))
 
-    @classmethod
-    def at(cls, place: Place) -> Self:
-        """Return the module of a machine, not yet open."""
-        return cls(place.root)
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
-        self._rails: dict[str, Rail] = {}
-
     def open(self) -> None:
         """Find the rails; raises SourceAbsent."""
         rails: dict[str, Rail] = {}
         for driver in DRIVERS:
-            for chip in sorted((self._root / driver).glob("*-00*")):
+            for chip in sorted((self.root / driver).glob("*-00*")):
                 for folder in (
                     chip,
                     *sorted(chip.glob("iio:device*")),
                     *sorted(chip.glob("hwmon/hwmon*")),
                 ):
                     rails |= _labelled(folder) | _named(folder)
-        inputs = [*(self._root / INPUT).glob("*-00*/hwmon/hwmon*/power1_input")]
+        inputs = [*(self.root / INPUT).glob("*-00*/hwmon/hwmon*/power1_input")]
         if len(inputs) == 1:
             rails["VDD_IN"] = partial(_input, inputs[0])
         whole = {name: rail for name, rail in rails.items() if name.lower() in WHOLE}
         parts = {name: rail for name, rail in rails.items() if name.lower() not in INSIDE}
-        self._rails = dict([next(iter(whole.items()))]) if whole else parts
+        self._rails: dict[str, Rail] = dict([next(iter(whole.items()))]) if whole else parts
         if not self._rails:
             raise SourceAbsent(
                 "no INA3221 rail of this Jetson can be read", "mount /sys into the container"
@@ -80,17 +70,14 @@ class Jetson(DevicePort):
 
     def board(self, index: int) -> Board:
         """Return the module by the board's model and, where it is known, its serial number."""
-        serial = text_of(self._root / "proc/device-tree/serial-number") or ""
+        serial = text_of(self.root / "proc/device-tree/serial-number") or ""
         uuid = f"jetson-{serial}" if serial.isalnum() else "jetson-module"
-        name = text_of(self._root / "proc/device-tree/model") or "NVIDIA Jetson"
+        name = text_of(self.root / "proc/device-tree/model") or "NVIDIA Jetson"
         return Board(index, uuid, name, includes_host=True)
 
     def power_mw(self, index: int) -> float:
         """Return the power of the module [mW]: its input, or the sum of its supplies."""
-        try:
-            return round(sum(rail() for rail in self._rails.values()))
-        except (OSError, ValueError) as error:
-            raise ReadFailed(f"INA3221: {error}") from None
+        return round(sum(rail() for rail in self._rails.values()))
 
 
 def _labelled(folder: Path) -> dict[str, Rail]:
@@ -110,19 +97,15 @@ def _named(folder: Path) -> dict[str, Rail]:
     for path in sorted(folder.glob("rail_name_*")):
         name, power = text_of(path), folder / f"in_power{path.name[10:]}_input"
         if name and power.exists():
-            rails[name] = partial(_figure, power)
+            rails[name] = partial(figure_in, power)
     return rails
 
 
 def _product(volts: Path, amperes: Path) -> float:
     """Return the power [mW] of mV and mA, whose product is uW."""
-    return mw_from_uw(_figure(volts) * _figure(amperes))
+    return mw_from_uw(figure_in(volts) * figure_in(amperes))
 
 
 def _input(power: Path) -> float:
     """Return the power [mW] of an INA238, which gives uW."""
-    return mw_from_uw(_figure(power))
-
-
-def _figure(path: Path) -> float:
-    return float(path.read_text(encoding="ascii"))
+    return mw_from_uw(figure_in(power))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
@@ -48,24 +47,21 @@ class Neuron(DevicePort):
         """Return whether the driver lists a device."""
         return (place.root / DEVICES / "neuron0").exists()
 
-    @classmethod
-    def at(cls, place: Place) -> Self:
-        """Return the devices of a machine, not yet open."""
-        return cls(place.root)
-
     def __init__(
         self,
         root: Path = Path("/"),
         rated: Callable[[str], tuple[float, float] | None] = rated_w,
     ) -> None:
-        self._folder = root / DEVICES
+        super().__init__(root)
         self._rated_w = rated
         self._devices: list[Path] = []
         self._power_w: dict[str, float | None] = {}
 
     def open(self) -> None:
         """Find the devices; raises SourceAbsent."""
-        folders = [path for path in self._folder.glob("neuron*") if path.name[6:].isdecimal()]
+        folders = [
+            path for path in (self.root / DEVICES).glob("neuron*") if path.name[6:].isdecimal()
+        ]
         self._devices = sorted(folders, key=lambda path: int(path.name[6:]))
         if not self._devices:
             raise SourceAbsent("no Neuron device in sysfs", "install AWS's aws-neuronx-dkms driver")

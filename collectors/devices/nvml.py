@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
@@ -35,8 +35,8 @@ from gramwatt.collectors.devices.board import (
     decoded,
     offered,
 )
-from gramwatt.collectors.settings.clock import Clock, SystemClock
-from gramwatt.sci.figures.units import w_from_mw
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock, SystemClock
+from gramwatt.sci.figures.units import MJ_PER_J, MW_PER_W, w_from_mw
 
 TOTAL_ENERGY_FIELD = 83
 """NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION [mJ] (nvml.h, API version 13)."""
@@ -59,37 +59,212 @@ in use [%], of the encoder [%], heat [degC], a bit mask, memory used and total [
 power_mw, the latter a mean over one second on most parts since Ampere."""
 
 
-class NvmlCalls(Protocol):
-    """NVML of this machine or a synthetic one; every call may raise any SourceError."""
+VARIABLE = "GRAMWATT_NVML"
+SYNTHETIC = "synthetic"
+IDLE_W, BUSY_W, LIMIT_W = 100, 300, 400
+PERIOD_S, BUSY_S, PHASE_S = 60.0, 40.0, 20.0
+"""Of the synthetic boards: a period, its busy part, the delay of the second board [s]."""
+TICK_S = 0.1
+"""How often their counter is brought up to date [s]."""
+MEMORY_B = 80 * 2**30
+NVIDIA = "NVIDIA_VISIBLE_DEVICES"
+DECIDING = (visibility.CUDA, visibility.STEP, visibility.ORDINAL, visibility.SLURM_JOB, NVIDIA)
+BY_RUNTIME = (visibility.CUDA, visibility.ORDINAL)
+MODULE_NAMES = ("gh200",)
+"""Parts whose energy counter is the whole module, processor and memory included (Grace-Hopper;
+reported for the counter by the Zeus project, pull request 172)."""
+JETSON = re.compile(r"nvgpu|\b(orin|thor|xavier|tegra)\b", re.IGNORECASE)
+"""Names that the NVML of JetPack 6 and 7 gives the GPU of the module itself, of which it reads
+nothing: the sensors of the module hold it."""
+DEVICE_NODE = Path("/dev/nvidia0")
+"""Exists where the kernel's driver has a GPU, whether or not NVML can read it."""
+CLOCK_REASONS = {
+    "power_capped": 0x04,
+    "thermally_slowed": 0x20 | 0x40,
+    "hardware_slowed": 0x08 | 0x80,
+}
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than requested (nvml.h, API
+version 13): SwPowerCap; SwThermalSlowdown and HwThermalSlowdown; HwSlowdown and
+HwPowerBrakeSlowdown. Names as in sci/records/records.py."""
 
-    meter: str
 
-    def open(self) -> None:
-        """Load the library; raises SourceAbsent with what to do."""
+class Nvml(DevicePort):
+    """The boards that NVML lists. What a board answers to a call is a subclass's: the driver's of
+    this machine, or a synthetic one's; every call may raise any SourceError.
+    """
 
-    def close(self) -> None:
-        """Release the library; never raises."""
+    vendor = title = "NVIDIA GPU"
+    library = "NVML"
+    device_class = "gpu"
+    variables = (*DECIDING, visibility.ORDER, visibility.SLURM_JOB_ID)
 
-    def driver(self) -> str:
-        """Return the driver's version."""
+    @classmethod
+    def present(cls, place: Place) -> bool:
+        """Return True: the driver's own answer says why there is no GPU."""
+        return True
 
-    def count(self) -> int:
-        """Return the number of boards that this process can see."""
+    @classmethod
+    def at(cls, place: Place) -> Nvml:
+        """Return the NVML that the environment chooses, not yet open: this machine's, or a
+        synthetic one for demonstrations.
+
+        With another value of the variable it raises SourceAbsent when it is opened; the real NVML
+        is never used instead.
+        """
+        choice = place.environ.get(VARIABLE, "")
+        if not choice:
+            return Pynvml()
+        wrong = "" if choice == SYNTHETIC else f"{VARIABLE} is {choice!r}; it takes {SYNTHETIC}"
+        return SyntheticNvml(SystemClock(), wrong)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_fields: set[int] = set()
+        """Boards whose power is read as a field, with its mean over a second."""
+        self._not_offered: set[tuple[int, str]] = set()
 
     def ask(self, call: str, index: int) -> Any:
         """Return what a board answers to a call, by the names at `PROFILE`."""
+        raise NotImplementedError
 
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
         """Return several field values in one call, None for each the board does not offer."""
-
-    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
-        """Return the driver's power samples after `since_us`: (its time [us], power [mW])."""
+        self._lacks("field values")
 
     def slices(self, index: int) -> tuple[MigSlice, ...]:
         """Return the MIG devices of the board that this process can see; empty without MIG."""
+        return ()
 
     def users(self, index: int) -> tuple[GpuUser, ...]:
         """Return the processes with work on the board since the last call."""
+        self._lacks("list of processes")
+
+    def board(self, index: int) -> Board:
+        """Return a board with its MIG slices; only its id must be known."""
+        uuid = self.ask("uuid", index)
+        name = self._ask_if_offered("name", index) or self.title
+        memory_b = self._ask_if_offered("memory_b", index)
+        slices = offered(lambda: self.slices(index)) or ()
+        return Board(
+            ordinal=index,
+            uuid=uuid,
+            name=name,
+            slices=slices,
+            memory_b=float(memory_b[1]) if memory_b else None,
+            includes_host=any(part in name.lower() for part in MODULE_NAMES),
+            part_of="module" if JETSON.search(name) else "",
+            mig=bool(slices) or self._ask_if_offered("mig", index) == 1,
+            minor=self._ask_if_offered("minor", index),
+        )
+
+    def read(self, index: int) -> Values:
+        """Return counter and power: as fields where the board offers both, in one call, else what
+        is missing of them by a call of its own.
+        """
+        counter_mj = power_mw = mean_mw = None
+        if (index, "fields") not in self._not_offered:
+            counter_mj, power_mw, mean_mw = self._fields(index)
+        if counter_mj is None or power_mw is None:
+            counter_mj, power_mw = answers(
+                lambda: self._ask("energy_mj", index) if counter_mj is None else counter_mj,
+                lambda: self._ask("power_mw", index) if power_mw is None else power_mw,
+                none=lambda: self._unread(index),
+            )
+        return Values(counter_mj, power_mw, mean_mw)
+
+    def read_power(self, index: int) -> Values:
+        """Return the power without the counter, which takes milliseconds on some boards."""
+        if index not in self._by_fields:
+            return Values(None, self.ask("power_mw", index))
+        instant_mw, mean_mw = self.fields(index, (POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD))
+        return Values(None, mean_mw if instant_mw is None else instant_mw, mean_mw)
+
+    def profile(self, index: int, *, full: bool) -> Profile:
+        """Return use and memory, where `full` also heat and what holds the clocks down.
+
+        A call that is not offered is tried once; one that fails costs its own figure only.
+        """
+        use = self._ask_if_offered("utilisation_percents", index)
+        memory_b = self._ask_if_offered("memory_b", index)
+        telemetry: dict[str, float] = {}
+        if full:
+            if (temperature_c := self._ask_if_offered("temperature_c", index)) is not None:
+                telemetry["temperature_c"] = float(temperature_c)
+            if (encoder := self._ask_if_offered("encoder_percent", index)) is not None:
+                telemetry["encoder_busy"] = encoder / 100
+            if (reasons := self._ask_if_offered("clock_reasons", index)) is not None:
+                telemetry |= {
+                    name: float(bool(reasons & bit)) for name, bit in CLOCK_REASONS.items()
+                }
+        if use:
+            telemetry["memory_busy"] = use[1] / 100
+        return Profile(use[0] / 100 if use else None, memory_b[0] if memory_b else None, telemetry)
+
+    def limit_w(self, index: int) -> float | None:
+        """Return the power limit in force [W]."""
+        limit_mw = self._ask_if_offered("limit_mw", index)
+        return None if limit_mw is None else w_from_mw(limit_mw)
+
+    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
+        """Return the boards and MIG slices of the job, by the first variable that is set."""
+        result = visible(environ, boards)
+        remarks = slice_remarks(result.billed, environ.get(deciding(environ) or "", ""))
+        return result._replace(remarks=(*result.remarks, *remarks))
+
+    def wants_none(self, environ: Mapping[str, str]) -> bool:
+        """Return whether the environment gives the job no GPU."""
+        return wants_none(environ)
+
+    def exists(self) -> bool:
+        """Return whether the kernel's driver has a GPU."""
+        return DEVICE_NODE.exists()
+
+    def is_expected(self) -> bool:
+        """Return whether the kernel's driver has a GPU, or a variable names one."""
+        return self.exists() or bool(os.environ.get(visibility.CUDA))
+
+    def absence_text(self, why: str) -> str:
+        """Return the sentence for a machine whose GPUs cannot be read."""
+        fix = "; `gramwatt doctor` shows what to do" if self.is_expected() else ""
+        return f"no GPU is measured: {why}{fix}."
+
+    def remark_text(self, remark: str) -> str:
+        """Return the remark: its variable is NVIDIA's own."""
+        return remark
+
+    def _fields(self, index: int) -> Values:
+        """Return counter and power as fields, None for each that the board does not give so."""
+        try:
+            counter_mj, instant_mw, mean_mw = self.fields(index, FAST_FIELDS)
+        except NotSupported:
+            self._not_offered.add((index, "fields"))
+            return Values(None, None)
+        except Exception:  # the calls of their own say why
+            return Values(None, None)
+        power_mw = mean_mw if instant_mw is None else instant_mw
+        if counter_mj is None and power_mw is None:
+            self._not_offered.add((index, "fields"))
+        elif power_mw is not None:
+            self._by_fields.add(index)
+        return Values(counter_mj, power_mw, mean_mw)
+
+    def _unread(self, index: int) -> str:
+        """Return why nothing is read, and forget what was not offered: it is asked anew, rarely."""
+        self._not_offered = {item for item in self._not_offered if item[0] != index}
+        return self.why_unread(index)
+
+    def _ask(self, call: str, index: int) -> Any:
+        """Return what a board answers; a call that is not offered is made once."""
+        if (index, call) in self._not_offered:
+            raise NotSupported(f"{call} is not offered")
+        try:
+            return self.ask(call, index)
+        except NotSupported:
+            self._not_offered.add((index, call))
+            raise
+
+    def _ask_if_offered(self, call: str, index: int) -> Any:
+        return offered(lambda: self._ask(call, index))
 
 
 _VALUES = {
@@ -108,7 +283,7 @@ _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of nvmlValue_t by nvmlValueType_t, as the binding names them."""
 
 
-_CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "name": ("nvmlDeviceGetName", decoded),
     "uuid": ("nvmlDeviceGetUUID", decoded),
     "mig": ("nvmlDeviceGetMigMode", lambda modes: int(modes[0])),
@@ -121,6 +296,9 @@ _CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
         "nvmlDeviceGetUtilizationRates",
         lambda rates: (int(rates.gpu), int(rates.memory)),
     ),
+    "temperature_c": ("nvmlDeviceGetTemperature", int),
+    "clock_reasons": ("nvmlDeviceGetCurrentClocksEventReasons", int),
+    "memory_b": ("nvmlDeviceGetMemoryInfo", lambda info: (int(info.used), int(info.total))),
 }
 """NVML's function for a call, and what of its answer is taken."""
 
@@ -157,12 +335,14 @@ class _FieldCall(NamedTuple):
     pointer: Any
 
 
-class Pynvml:
+class Pynvml(Nvml):
     """The NVML of this machine's driver."""
 
     meter = "nvml"
+    native = True
 
     def __init__(self) -> None:
+        super().__init__()
         self._nvml: Any = None
         self._handles: dict[int, Any] = {}
         self._ids: dict[int, str] = {}
@@ -171,6 +351,10 @@ class Pynvml:
         self._seen_us: dict[int, int] = {}
         self._lost: tuple[int, ...] = ()
         self._unsupported: tuple[int, ...] = ()
+
+    def prepare(self) -> None:
+        """Import the binding, which is Python."""
+        import pynvml  # noqa: F401
 
     def open(self) -> None:
         """Load libnvidia-ml; raises SourceAbsent with what to do."""
@@ -211,18 +395,18 @@ class Pynvml:
         except Exception:  # a failed shutdown changes no figure
             self._handles = {}
 
-    def driver(self) -> str:
-        """Return the driver's version."""
-        return decoded(self._ask("nvmlSystemGetDriverVersion"))
+    def driver(self) -> str | None:
+        """Return the driver's version; None where it does not say."""
+        return offered(lambda: decoded(self._call("nvmlSystemGetDriverVersion")))
 
     def count(self) -> int:
         """Return the number of boards that this process can see."""
-        return int(self._ask("nvmlDeviceGetCount"))
+        return int(self._call("nvmlDeviceGetCount"))
 
     def ask(self, call: str, index: int) -> Any:
         """Return what a board answers to a call."""
         try:
-            answer = self._ask_board(call, self._handle(index))
+            answer = self._answer_of(call, self._handle(index))
         except DeviceLost:  # it may come back under another handle
             self._forget(index)
             raise
@@ -230,15 +414,22 @@ class Pynvml:
             self._ids[index] = answer
         return answer
 
-    def _ask_board(self, call: str, handle: Any) -> Any:
+    def _answer_of(self, call: str, handle: Any) -> Any:
+        name, convert = CALLS[call]
         if call == "temperature_c":
-            return self._ask("nvmlDeviceGetTemperature", handle, self._nvml.NVML_TEMPERATURE_GPU)
-        if call == "clock_reasons":
-            return self._clock_reasons(handle)
+            return convert(self._call(name, handle, self._nvml.NVML_TEMPERATURE_GPU))
         if call == "memory_b":
-            return self._memory_b(handle)
-        name, convert = _CALLS[call]
-        return convert(self._ask(name, handle))
+            # An older answer counts what the driver reserves as used: 0.5 GB of an H100.
+            newer = offered(
+                lambda: self._nvml.nvmlDeviceGetMemoryInfo(handle, self._nvml.nvmlMemory_v2)
+            )
+            return convert(newer or self._call(name, handle))
+        try:
+            return convert(self._call(name, handle))
+        except NotSupported:  # a driver or binding before the renaming
+            if call != "clock_reasons":
+                raise
+            return convert(self._call("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
 
     def fields(self, index: int, ids: tuple[int, ...]) -> tuple[int | None, ...]:
         """Return field values in one call; None for each whose own return code is not success.
@@ -282,9 +473,9 @@ class Pynvml:
         """Return the MIG devices of the board that this process can see."""
         board = self._handle(index)
         try:
-            if not _CALLS["mig"][1](self._ask("nvmlDeviceGetMigMode", board)):
+            if not CALLS["mig"][1](self._call("nvmlDeviceGetMigMode", board)):
                 return ()
-            count = int(self._ask("nvmlDeviceGetMaxMigDeviceCount", board))
+            count = int(self._call("nvmlDeviceGetMaxMigDeviceCount", board))
         except SourceError:
             return ()
         slices = (
@@ -298,14 +489,14 @@ class Pynvml:
         used: dict[int, float] = {}
         seen_us = self._seen_us.get(index, 0)
         try:
-            for sample in self._ask("nvmlDeviceGetProcessUtilization", board, seen_us):
+            for sample in self._call("nvmlDeviceGetProcessUtilization", board, seen_us):
                 if sample.smUtil <= BUSY_MOST and 0 < sample.pid <= PID_MOST:
                     used[sample.pid] = used.get(sample.pid, 0.0) + sample.smUtil
                     seen_us = max(seen_us, sample.timeStamp)
         except SourceError:  # nothing new, or not reported for this board
             used = {}
         self._seen_us[index] = seen_us
-        running = self._ask("nvmlDeviceGetComputeRunningProcesses", board)
+        running = self._call("nvmlDeviceGetComputeRunningProcesses", board)
         if any(not 0 < item.pid <= PID_MOST for item in running):
             raise NotSupported("the driver lists processes without their ids")
         held_b = {int(item.pid): item.usedGpuMemory for item in running}
@@ -314,24 +505,11 @@ class Pynvml:
 
     def _slice(self, board: Any, position: int, whole: int) -> MigSlice:
         """Return one slice; raises SourceError for an empty position, or another user's slice."""
-        handle = self._ask("nvmlDeviceGetMigDeviceHandleByIndex", board, position)
+        handle = self._call("nvmlDeviceGetMigDeviceHandleByIndex", board, position)
         # Of the compute instance: those of one GPU instance share what that one has.
-        part = self._ask("nvmlDeviceGetAttributes_v2", handle).computeInstanceSliceCount
-        uuid = decoded(self._ask("nvmlDeviceGetUUID", handle))
+        part = self._call("nvmlDeviceGetAttributes_v2", handle).computeInstanceSliceCount
+        uuid = decoded(self._call("nvmlDeviceGetUUID", handle))
         return MigSlice(uuid, min(1.0, part / whole), position)
-
-    def _clock_reasons(self, handle: Any) -> int:
-        try:
-            return int(self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle))
-        except NotSupported:  # a driver or binding before the renaming
-            return int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle))
-
-    def _memory_b(self, handle: Any) -> tuple[int, int]:
-        try:
-            info = self._nvml.nvmlDeviceGetMemoryInfo(handle, self._nvml.nvmlMemory_v2)
-        except Exception:  # a driver or binding whose answer counts that as used: 0.5 GB of an H100
-            info = self._ask("nvmlDeviceGetMemoryInfo", handle)
-        return int(info.used), int(info.total)
 
     def _field_call(self, index: int, ids: tuple[int, ...]) -> _FieldCall:
         values = (self._nvml.c_nvmlFieldValue_t * len(ids))()
@@ -351,9 +529,9 @@ class Pynvml:
     def _find_handle(self, index: int) -> Any:
         """Return a board's handle; of one that was lost by its id, as others may have moved up."""
         if index not in self._ids:
-            return self._ask("nvmlDeviceGetHandleByIndex", index)
+            return self._call("nvmlDeviceGetHandleByIndex", index)
         try:
-            return self._ask("nvmlDeviceGetHandleByUUID", self._ids[index])
+            return self._call("nvmlDeviceGetHandleByUUID", self._ids[index])
         except ReadFailed as error:
             raise DeviceLost(error.message) from None
 
@@ -363,7 +541,7 @@ class Pynvml:
             key: call for key, call in self._field_calls.items() if key[0] != index
         }
 
-    def _ask(self, call: str, *arguments: Any) -> Any:
+    def _call(self, call: str, *arguments: Any) -> Any:
         """Call the binding; raises SourceError for what the driver answers, and for what goes wrong
         in the binding itself.
         """
@@ -391,222 +569,52 @@ def _memory(held_b: int | None) -> int | None:
     return None if held_b is None or held_b > MEMORY_MOST_B else held_b
 
 
-VARIABLE = "GRAMWATT_NVML"
-NVIDIA = "NVIDIA_VISIBLE_DEVICES"
-DECIDING = (
-    visibility.CUDA,
-    visibility.STEP,
-    visibility.ORDINAL,
-    visibility.SLURM_JOB,
-    NVIDIA,
-)
-BY_RUNTIME = (visibility.CUDA, visibility.ORDINAL)
-MODULE_NAMES = ("gh200",)
-"""Parts whose energy counter is the whole module, processor and memory included (Grace-Hopper;
-reported for the counter by the Zeus project, pull request 172)."""
-JETSON = re.compile(r"nvgpu|\b(orin|thor|xavier|tegra)\b", re.IGNORECASE)
-"""Names that the NVML of JetPack 6 and 7 gives the GPU of the module itself, of which it reads
-nothing: the sensors of the module hold it."""
-DEVICE_NODE = Path("/dev/nvidia0")
-"""Exists where the kernel's driver has a GPU, whether or not NVML can read it."""
-CLOCK_REASONS = {
-    "power_capped": 0x04,
-    "thermally_slowed": 0x20 | 0x40,
-    "hardware_slowed": 0x08 | 0x80,
-}
-"""Bits of nvmlDeviceGetCurrentClocksEventReasons that mean less speed than requested (nvml.h, API
-version 13): SwPowerCap; SwThermalSlowdown and HwThermalSlowdown; HwSlowdown and
-HwPowerBrakeSlowdown. Names as in sci/records/records.py."""
+class SyntheticNvml(Nvml):
+    """Two boards that are not there, for a demonstration: each swings between idle and busy power.
 
+    What is measured of them has the notice `meter-synthetic`, and its score is `not-sci`. With a
+    `wrong` choice there is none.
+    """
 
-class Nvml(DevicePort):
-    """The boards that NVML lists, of this machine or synthetic ones."""
+    meter = "nvml-synthetic"
 
-    vendor = title = "NVIDIA GPU"
-    library = "NVML"
-    device_class = "gpu"
-    variables = (*DECIDING, visibility.ORDER, visibility.SLURM_JOB_ID)
-
-    @classmethod
-    def present(cls, place: Place) -> bool:
-        """Return True: the driver's own answer says why there is no GPU."""
-        return True
-
-    @classmethod
-    def at(cls, place: Place) -> Self:
-        """Return the NVML that the environment chooses."""
-        return cls(chosen_calls(place.environ, SystemClock()))
-
-    def __init__(self, calls: NvmlCalls) -> None:
-        self.calls = calls
-        self.meter = calls.meter
-        self.native = isinstance(calls, Pynvml)
-        self._by_fields: set[int] = set()
-        """Boards whose power is read as a field, with its mean over a second."""
-        self._not_offered: set[tuple[int, str]] = set()
-
-    def remarks(self) -> tuple[str, ...]:
-        """Return a sentence for a binding that is not the one that was tested."""
-        return self.calls.remarks() if isinstance(self.calls, Pynvml) else ()
-
-    def prepare(self) -> None:
-        """Import the binding, which is Python."""
-        if isinstance(self.calls, Pynvml):
-            import pynvml  # noqa: F401
+    def __init__(self, clock: Clock, wrong: str = "") -> None:
+        """`wrong` says why it cannot be opened."""
+        super().__init__()
+        self._clock, self._wrong = clock, wrong
 
     def open(self) -> None:
-        """Start NVML; raises SourceAbsent with what to do."""
-        self.calls.open()
+        """Raise SourceAbsent for a wrong choice."""
+        if self._wrong:
+            raise SourceAbsent(self._wrong)
 
-    def close(self) -> None:
-        """Shut NVML down; never raises."""
-        self.calls.close()
-
-    def driver(self) -> str | None:
-        """Return the driver's version; None where it does not say."""
-        try:
-            return self.calls.driver()
-        except Exception:  # a description that is missing costs nothing else
-            return None
+    def driver(self) -> str:
+        """Return a version."""
+        return SYNTHETIC
 
     def count(self) -> int:
-        """Return the number of boards that this process can see."""
-        return self.calls.count()
+        """Return the number of boards."""
+        return 2
 
-    def board(self, index: int) -> Board:
-        """Return a board with its MIG slices; only its id must be known."""
-        uuid = self.calls.ask("uuid", index)
-        name = self._ask_if_offered("name", index) or self.title
-        memory_b = self._ask_if_offered("memory_b", index)
-        slices = offered(lambda: self.calls.slices(index)) or ()
-        return Board(
-            ordinal=index,
-            uuid=uuid,
-            name=name,
-            slices=slices,
-            memory_b=float(memory_b[1]) if memory_b else None,
-            includes_host=any(part in name.lower() for part in MODULE_NAMES),
-            part_of="module" if JETSON.search(name) else "",
-            mig=bool(slices) or self._ask_if_offered("mig", index) == 1,
-            minor=self._ask_if_offered("minor", index),
-        )
-
-    def read(self, index: int) -> Values:
-        """Return counter and power: as fields where the board offers both, in one call, else what
-        is missing of them by a call of its own.
-        """
-        counter_mj = power_mw = mean_mw = None
-        if (index, "fields") not in self._not_offered:
-            counter_mj, power_mw, mean_mw = self._fields(index)
-        if counter_mj is None or power_mw is None:
-            counter_mj, power_mw = answers(
-                lambda: self._ask("energy_mj", index) if counter_mj is None else counter_mj,
-                lambda: self._ask("power_mw", index) if power_mw is None else power_mw,
-                none=lambda: self._unread(index),
-            )
-        return Values(counter_mj, power_mw, mean_mw)
-
-    def read_power(self, index: int) -> Values:
-        """Return the power without the counter, which takes milliseconds on some boards."""
-        if index not in self._by_fields:
-            return Values(None, self.calls.ask("power_mw", index))
-        instant_mw, mean_mw = self.calls.fields(index, (POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD))
-        return Values(None, mean_mw if instant_mw is None else instant_mw, mean_mw)
-
-    def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
-        """Return the driver's power samples after `since_us`: (its time [us], power [mW])."""
-        return self.calls.power_samples(index, since_us)
-
-    def profile(self, index: int, *, full: bool) -> Profile:
-        """Return use and memory, where `full` also heat and what holds the clocks down.
-
-        A call that is not offered is tried once; one that fails costs its own figure only.
-        """
-        use = self._ask_if_offered("utilisation_percents", index)
-        memory_b = self._ask_if_offered("memory_b", index)
-        telemetry: dict[str, float] = {}
-        if full:
-            if (temperature_c := self._ask_if_offered("temperature_c", index)) is not None:
-                telemetry["temperature_c"] = float(temperature_c)
-            if (encoder := self._ask_if_offered("encoder_percent", index)) is not None:
-                telemetry["encoder_busy"] = encoder / 100
-            if (reasons := self._ask_if_offered("clock_reasons", index)) is not None:
-                telemetry |= {
-                    name: float(bool(reasons & bit)) for name, bit in CLOCK_REASONS.items()
-                }
-        if use:
-            telemetry["memory_busy"] = use[1] / 100
-        return Profile(use[0] / 100 if use else None, memory_b[0] if memory_b else None, telemetry)
-
-    def limit_w(self, index: int) -> float | None:
-        """Return the power limit in force [W]."""
-        limit_mw = self._ask_if_offered("limit_mw", index)
-        return None if limit_mw is None else w_from_mw(limit_mw)
-
-    def users(self, index: int) -> tuple[GpuUser, ...]:
-        """Return the processes with work on the board since the last call."""
-        return self.calls.users(index)
-
-    def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
-        """Return the boards and MIG slices of the job, by the first variable that is set."""
-        result = visible(environ, boards)
-        remarks = slice_remarks(result.billed, environ.get(deciding(environ) or "", ""))
-        return result._replace(remarks=(*result.remarks, *remarks))
-
-    def wants_none(self, environ: Mapping[str, str]) -> bool:
-        """Return whether the environment gives the job no GPU."""
-        return wants_none(environ)
-
-    def exists(self) -> bool:
-        """Return whether the kernel's driver has a GPU."""
-        return DEVICE_NODE.exists()
-
-    def is_expected(self) -> bool:
-        """Return whether the kernel's driver has a GPU, or a variable names one."""
-        return self.exists() or bool(os.environ.get(visibility.CUDA))
-
-    def absence_text(self, why: str) -> str:
-        """Return the sentence for a machine whose GPUs cannot be read."""
-        fix = "; `gramwatt doctor` shows what to do" if self.is_expected() else ""
-        return f"no GPU is measured: {why}{fix}."
-
-    def remark_text(self, remark: str) -> str:
-        """Return the remark: its variable is NVIDIA's own."""
-        return remark
-
-    def _fields(self, index: int) -> Values:
-        """Return counter and power as fields, None for each that the board does not give so."""
-        try:
-            counter_mj, instant_mw, mean_mw = self.calls.fields(index, FAST_FIELDS)
-        except NotSupported:
-            self._not_offered.add((index, "fields"))
-            return Values(None, None)
-        except Exception:  # the calls of their own say why
-            return Values(None, None)
-        power_mw = mean_mw if instant_mw is None else instant_mw
-        if counter_mj is None and power_mw is None:
-            self._not_offered.add((index, "fields"))
-        elif power_mw is not None:
-            self._by_fields.add(index)
-        return Values(counter_mj, power_mw, mean_mw)
-
-    def _unread(self, index: int) -> str:
-        """Return why nothing is read, and forget what was not offered: it is asked anew, rarely."""
-        self._not_offered = {item for item in self._not_offered if item[0] != index}
-        return self.why_unread(index)
-
-    def _ask(self, call: str, index: int) -> Any:
-        """Return what a board answers; a call that is not offered is made once."""
-        if (index, call) in self._not_offered:
-            raise NotSupported(f"{call} is not offered")
-        try:
-            return self.calls.ask(call, index)
-        except NotSupported:
-            self._not_offered.add((index, call))
-            raise
-
-    def _ask_if_offered(self, call: str, index: int) -> Any:
-        return offered(lambda: self._ask(call, index))
+    def ask(self, call: str, index: int) -> Any:
+        """Return what a board answers to a call now."""
+        at_s = self._clock.now_ns() / NS_PER_S - index * PHASE_S
+        rounds, past_s = divmod(at_s // TICK_S * TICK_S, PERIOD_S)
+        busy = past_s < BUSY_S
+        busy_s = rounds * BUSY_S + min(past_s, BUSY_S)
+        energy_j = IDLE_W * (rounds * PERIOD_S + past_s) + (BUSY_W - IDLE_W) * busy_s
+        answers = {
+            "name": "Synthetic GPU",
+            "uuid": f"GPU-00000000-0000-4000-8000-{index:012d}",
+            "energy_mj": round(energy_j * MJ_PER_J),
+            "power_mw": round((BUSY_W if busy else IDLE_W) * MW_PER_W),
+            "limit_mw": round(LIMIT_W * MW_PER_W),
+            "utilisation_percents": (100, 40) if busy else (0, 0),
+            "memory_b": (MEMORY_B // 2, MEMORY_B),
+        }
+        if call not in answers:
+            self._lacks(call)
+        return answers[call]
 
 
 def deciding(environ: Mapping[str, str]) -> str | None:
@@ -659,21 +667,3 @@ def slice_remarks(billed: Sequence[Billed], variable: str) -> list[str]:
                 f"{visibility.CUDA}."
             )
     return texts
-
-
-def chosen_calls(environ: Mapping[str, str], clock: Clock) -> NvmlCalls:
-    """Return the NVML to read, not yet open: this machine's, or a synthetic one for demonstrations.
-
-    With another value of the variable it raises SourceAbsent when it is opened; the real NVML is
-    never used instead.
-    """
-    if not (choice := environ.get(VARIABLE, "")):
-        from gramwatt.collectors.devices.nvml import Pynvml
-
-        return Pynvml()
-    from gramwatt.collectors.devices.synthetic import CHOICE, SyntheticNvml
-
-    is_synthetic = choice == CHOICE
-    return SyntheticNvml(
-        clock, "" if is_synthetic else f"{VARIABLE} is {choice!r}; it takes {CHOICE}"
-    )

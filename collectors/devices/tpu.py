@@ -27,9 +27,9 @@ from gramwatt.collectors.devices.board import (
     Visible,
     accelerator_makers,
     library,
+    pci_devices,
     rated_w,
 )
-from gramwatt.collectors.settings.files import text_of
 from gramwatt.sci.figures.units import mw_from_w
 
 ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
@@ -61,8 +61,7 @@ class Tpu(DevicePort):
         named = any(name in place.environ for name in (CHIPS, "TPU_WORKER_ID"))
         if not named and not (place.root / "dev/vfio/0").exists():
             return False
-        makers = (place.root / "sys/bus/pci/devices").glob("*/vendor")
-        return any(text_of(path) == PCI_ID for path in makers)
+        return bool(pci_devices(place.root, PCI_ID))
 
     def __init__(
         self,
@@ -71,6 +70,7 @@ class Tpu(DevicePort):
         rated: Callable[[str], tuple[float, float] | None] = rated_w,
         in_background: bool = True,
     ) -> None:
+        super().__init__()
         self._load = load or library(f"{self.library}.device", ADVICE)
         self._load_metrics = metrics or library(f"{self.library}.metrics", ADVICE)
         self._rated = rated

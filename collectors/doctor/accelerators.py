@@ -14,37 +14,28 @@ from gramwatt.collectors.devices.board import (
     SourceError,
     boards_of,
     counted,
+    pci_devices,
     present,
     vendors,
 )
 from gramwatt.collectors.devices.library import crash_of
 from gramwatt.collectors.devices.nvml import (
+    CALLS,
     FAST_FIELDS,
     FIXES,
+    PROFILE,
     UNKNOWN_ERROR,
     Nvml,
-    chosen_calls,
     deciding,
 )
 from gramwatt.collectors.devices.visibility import SHARED_GPU
 from gramwatt.collectors.doctor.finding import Finding, State, Target, known_kind
-from gramwatt.collectors.settings.clock import SystemClock
-from gramwatt.collectors.settings.files import text_of
 from gramwatt.sci.figures.quantity import Kind
 
 NVIDIA_PCI = "0x10de"
-FUNCTIONS = {
-    "energy_mj": "nvmlDeviceGetTotalEnergyConsumption",
-    "power_mw": "nvmlDeviceGetPowerUsage",
-    "utilisation_percents": "nvmlDeviceGetUtilizationRates",
-    "memory_b": "nvmlDeviceGetMemoryInfo",
-    "limit_mw": "nvmlDeviceGetEnforcedPowerLimit",
-    "temperature_c": "nvmlDeviceGetTemperature",
-    "encoder_percent": "nvmlDeviceGetEncoderUtilization",
-    "clock_reasons": "nvmlDeviceGetCurrentClocksEventReasons",
-    "fields": "nvmlDeviceGetFieldValues",
-}
-"""NVML's functions by the calls that measuring uses, best source of energy first."""
+ASKED = ("energy_mj", "power_mw", *PROFILE)
+"""The calls that measuring uses, best source of energy first."""
+FIELDS = "nvmlDeviceGetFieldValues"
 INSTALL = "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
 FLAGS = (
     "start the container with `--gpus all` (Docker) or `--device nvidia.com/gpu=all` (Podman)\n"
@@ -59,7 +50,7 @@ UNKNOWN = "its energy stays unknown"
 def nvidia(target: Target) -> list[Finding]:
     """Return NVML, each GPU with each call, and the devices a job here would be billed for."""
     try:
-        port = Nvml(target.nvml or chosen_calls(target.environ, SystemClock()))
+        port = target.nvml or Nvml.at(target.place)
         if crash := crash_of(port):
             return [Finding("NVML", "missing", f"{crash}; {UNKNOWN}", CRASHED)]
         port.open()
@@ -113,10 +104,9 @@ def _without_driver(target: Target, error: SourceAbsent) -> Finding:
 
 
 def _has_nvidia_pci(root: Path) -> bool:
-    folder = root / "sys/bus/pci/devices"
-    if not folder.exists():
+    if not (root / "sys/bus/pci/devices").exists():
         return True  # not known: the driver's own answer stands
-    return any(text_of(path) == NVIDIA_PCI for path in folder.glob("*/vendor"))
+    return bool(pci_devices(root, NVIDIA_PCI))
 
 
 def _gpu(target: Target, port: Nvml, board: Board) -> Finding:
@@ -125,11 +115,11 @@ def _gpu(target: Target, port: Nvml, board: Board) -> Finding:
     state: State = "ok"
     if kind is None:
         state = "missing"
-    elif set(failures) - {"fields"}:
+    elif failures.keys() - {FIELDS}:
         state = "limited"
     detail = f"{board.name} {board.uuid if board.described else 'of unknown id'}: {source}"
     if failures:
-        calls = (f"{FUNCTIONS[call]} ({code})" for call, code in failures.items())
+        calls = (f"{name} ({code})" for name, code in failures.items())
         detail += f"; no answer from {', '.join(calls)}"
     if SHARED_GPU in target.environ and _error_code(partial(port.users, board.ordinal)):
         state = "limited" if state == "ok" else state
@@ -158,13 +148,10 @@ def _energy_source(port: DevicePort, board: Board) -> tuple[Kind | None, str]:
 
 
 def _failures(port: Nvml, index: int) -> dict[str, str]:
-    """Return the error code by call, of the calls that do not answer."""
-    calls: dict[str, Callable[[], object]] = {
-        call: partial(port.calls.ask, call, index) for call in FUNCTIONS
-    }
-    calls["fields"] = partial(port.calls.fields, index, FAST_FIELDS)
-    codes = {call: _error_code(action) for call, action in calls.items()}
-    return {call: code for call, code in codes.items() if code}
+    """Return the error code by NVML's function, of those that do not answer."""
+    codes = {CALLS[call][0]: _error_code(partial(port.ask, call, index)) for call in ASKED}
+    codes[FIELDS] = _error_code(partial(port.fields, index, FAST_FIELDS))
+    return {name: code for name, code in codes.items() if code}
 
 
 def _error_code(call: Callable[[], object]) -> str | None:

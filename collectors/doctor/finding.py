@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from gramwatt.collectors.devices.board import Place
-from gramwatt.collectors.devices.nvml import NvmlCalls
+from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.sci.figures.host_model import RelativeRange
 from gramwatt.sci.figures.meters import relative_range
 from gramwatt.sci.figures.quantity import KINDS, Kind
@@ -60,7 +60,7 @@ class Target(Struct, frozen=True):
     """The machine to check: its files and environment, and its NVML."""
 
     place: Place = field(default_factory=Place)
-    nvml: NvmlCalls | None = None
+    nvml: Nvml | None = None
 
     @property
     def root(self) -> Path:

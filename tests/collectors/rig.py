@@ -9,7 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.meter.device_manager import Dependencies
@@ -121,7 +120,7 @@ class Rig:
             process_start_ns=self.clients.get,
             machine=lambda: MACHINE,
             counters=lambda: NO_COUNTERS,
-            ports=lambda _: [Nvml(self.nvml)],
+            ports=lambda _: [self.nvml],
             processes=lambda _: {},
             polls=self.polls,
         )

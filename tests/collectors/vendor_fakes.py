@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from gramwatt.collectors.devices.board import DevicePort, SourceAbsent
-from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.doubles.synthetic import SyntheticGpu, SyntheticNvml
@@ -38,7 +37,7 @@ class VendorRig(Rig):
 
     def dependencies(self, environ: dict[str, str]) -> Dependencies:
         around = super().dependencies(environ)
-        nvml = Nvml(SyntheticNvml(NO_NVML, self.clock))
+        nvml = SyntheticNvml(NO_NVML, self.clock)
         around.ports = lambda _: [*self.make(self), nvml]
         return around
 

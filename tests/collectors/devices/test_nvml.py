@@ -17,7 +17,7 @@ from gramwatt.collectors.devices.board import (
     SourceAbsent,
     Values,
 )
-from gramwatt.collectors.devices.nvml import Nvml, Pynvml
+from gramwatt.collectors.devices.nvml import Pynvml
 
 
 class Field(NamedTuple):
@@ -117,7 +117,7 @@ def test_field_values_are_read_by_their_type_and_their_own_return_code(driver):
     ],
 )
 def test_power_without_the_counter_is_asked_as_the_board_offers_it(driver, answers, power, mean):
-    port = Nvml(driver(nvmlDeviceGetPowerUsage=199_000, **answers))
+    port = driver(nvmlDeviceGetPowerUsage=199_000, **answers)
     assert port.read(0) == Values(9, power, mean)
     fields = answers.get("fields", [])
     del fields[:1]  # from here on the two of power
@@ -219,8 +219,7 @@ def test_a_tick_makes_only_calls_that_are_offered(driver, monkeypatch, unsupport
     answers: dict[str, Any] = {"fields": [Field(9), Field(8, 1), Field(7, 1)], ENERGY: 9, POWER: 8}
     error = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     port = driver(**{name: error if name in unsupported else answers[name] for name in answers})
-    device = Nvml(port)
-    device.read(0)
+    port.read(0)
     made: list[str] = []
     places = {
         "fields": (pynvml.nvmlLib, "nvmlDeviceGetFieldValues"),
@@ -232,5 +231,5 @@ def test_a_tick_makes_only_calls_that_are_offered(driver, monkeypatch, unsupport
         monkeypatch.setattr(
             owner, call, lambda *a, name=name, real=real: (made.append(name), real(*a))[1]
         )
-    assert device.read(0) == found
+    assert port.read(0) == found
     assert made == calls

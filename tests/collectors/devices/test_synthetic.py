@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.devices.board import SourceAbsent
-from gramwatt.collectors.devices.nvml import chosen_calls
-from gramwatt.collectors.devices.synthetic import SyntheticNvml
+from gramwatt.collectors.devices.board import Place, SourceAbsent
+from gramwatt.collectors.devices.nvml import Nvml, SyntheticNvml
 from tests.collectors.rig import Rig, energy_j
-from tests.collectors.virtual_clock import VirtualClock
 
 
 def test_a_demonstration_measures_two_boards_of_known_power(tmp_path):
@@ -29,4 +27,4 @@ def test_a_demonstration_measures_two_boards_of_known_power(tmp_path):
 @pytest.mark.parametrize("value", ["synthetic:/a.json", "replay:/nowhere", "other"])
 def test_a_choice_that_is_not_valid_is_never_replaced_by_the_real_one(value):
     with pytest.raises(SourceAbsent, match="it takes synthetic"):
-        chosen_calls({"GRAMWATT_NVML": value}, VirtualClock()).open()
+        Nvml.at(Place(environ={"GRAMWATT_NVML": value})).open()

@@ -28,7 +28,7 @@ from gramwatt.collectors.devices.board import (
 )
 from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.library import Crashes
-from gramwatt.collectors.devices.nvml import Nvml, Pynvml, visible
+from gramwatt.collectors.devices.nvml import Pynvml, visible
 from gramwatt.collectors.devices.unread import Ascend, Cambricon, Unread
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
@@ -214,7 +214,7 @@ def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path):
     silent = failing("energy", "power", "fields", kind="unsupported")
     rig = VendorRig(
         tmp_path / "home",
-        lambda rig: [Jetson(tmp_path), Nvml(rig.nvml)],
+        lambda rig: [Jetson(tmp_path), rig.nvml],
         gpu(name="Orin (nvgpu)", faults=silent),
     )
     (device,) = run(rig).values()
@@ -250,7 +250,7 @@ def test_of_a_board_in_mig_mode_its_slices_are_billed_or_it_is_said(
     environ, slices, expected, remarks
 ):
     boards = [Board(0, "GPU-a", "NVIDIA A100", slices, mig=True)]
-    found = Nvml(Pynvml()).visible(environ, boards)
+    found = Pynvml().visible(environ, boards)
     assert [item.device_id for item in found.billed] == expected
     assert len(found.remarks) == remarks
 
@@ -288,7 +288,7 @@ def binding(**more: Any) -> Any:
 
 def test_an_old_binding_is_read_as_far_as_it_can_and_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pynvml", binding())
-    port = Nvml(Pynvml())
+    port = Pynvml()
     port.open()
     (board,) = boards_of(port, "n")
     assert (board.uuid, board.name, port.driver()) == ("GPU-aaaa", "NVIDIA GPU", "580.1")

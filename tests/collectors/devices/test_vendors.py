@@ -239,7 +239,7 @@ def test_an_older_jetson_gives_power_itself_and_a_broken_rail_is_a_failed_readin
     port.open()
     assert port.power_mw(0) == 3567
     write(tmp_path, **{f"{chip}in_power0_input": "\n"})
-    with pytest.raises(ReadFailed, match="INA3221"):
+    with pytest.raises(ReadFailed, match="in_power0_input"):
         port.power_mw(0)
 
 
@@ -430,7 +430,7 @@ class CountedIntel(IntelGpu):
     def energy_mj(self, index: int) -> float:
         count_uj = round(self.rig.boards[0].counter_j(self.rig.now_s()) * 1e6)
         for name in self.names:
-            intel_tree(self._root, **{name: str(count_uj)})
+            intel_tree(self.root, **{name: str(count_uj)})
         return super().energy_mj(index)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.devices.board import SourceError
-from gramwatt.collectors.devices.nvml import FAST_FIELDS, PROFILE, NvmlCalls, Pynvml
+from gramwatt.collectors.devices.nvml import FAST_FIELDS, PROFILE, Nvml, Pynvml
 from gramwatt.collectors.settings.clock import NS_PER_S, Clock, SystemClock
 from gramwatt.sci.figures.units import MJ_PER_J
 from tests.collectors.doubles.replay import Call, write_trace
@@ -27,7 +27,7 @@ SLOW_EVERY = 50
 class Recorder:
     """Calls NVML and keeps every answer."""
 
-    def __init__(self, nvml: NvmlCalls, clock: Clock) -> None:
+    def __init__(self, nvml: Nvml, clock: Clock) -> None:
         self.calls: list[Call] = []
         self._nvml, self._clock = nvml, clock
 
@@ -58,7 +58,7 @@ class Recorder:
         self.calls.append(Call(before_ns, wall_ns, gpu, call, args, ret, value, took_us))
 
 
-def record(nvml: NvmlCalls, clock: Clock, duration_s: float, rate_hz: float) -> Recorder:
+def record(nvml: Nvml, clock: Clock, duration_s: float, rate_hz: float) -> Recorder:
     """Record every GPU of an open NVML: its counter at 1 kHz, then all at `rate_hz` [1/s]."""
     recorder = Recorder(nvml, clock)
     gpus = range(nvml.count())
@@ -89,7 +89,7 @@ def changes(calls: list[Call]) -> list[Call]:
     return found
 
 
-def header(nvml: NvmlCalls, calls: list[Call]) -> dict[str, Any]:
+def header(nvml: Nvml, calls: list[Call]) -> dict[str, Any]:
     """Return the trace's header: what was recorded, UUIDs hashed, update periods as found [s]."""
     gpus = []
     for gpu in range(nvml.count()):

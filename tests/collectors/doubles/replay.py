@@ -21,13 +21,12 @@ from typing import IO, Any, NamedTuple
 
 from gramwatt.collectors.devices.board import (
     DeviceLost,
-    GpuUser,
-    MigSlice,
     NotSupported,
     ReadFailed,
     SourceAbsent,
     SourceError,
 )
+from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.settings.clock import Clock
 
 VERSION = 1
@@ -74,12 +73,13 @@ def _open(path: Path, mode: str) -> IO[str]:
     return path.open(mode, encoding="utf-8")
 
 
-class ReplayNvml:
+class ReplayNvml(Nvml):
     """NVML as it once answered; the trace begins at the clock's first reading."""
 
     meter = "nvml-synthetic"
 
     def __init__(self, header: dict[str, Any], calls: list[Call], clock: Clock) -> None:
+        super().__init__()
         self._header, self._clock = header, clock
         self._series: dict[tuple[int, str], tuple[list[int], list[Call]]] = defaultdict(
             lambda: ([], [])
@@ -99,9 +99,6 @@ class ReplayNvml:
         """Raise SourceAbsent for a trace without GPUs."""
         if not self._header.get("gpus"):
             raise SourceAbsent("the trace holds no GPU")
-
-    def close(self) -> None:
-        """Release nothing: a trace is in memory."""
 
     def driver(self) -> str:
         """Return the recorded driver's version."""
@@ -128,14 +125,6 @@ class ReplayNvml:
         """Return the driver's power samples after `since_us`, as they had been recorded by then."""
         found = (tuple(item) for item in self.ask("power_samples", index))
         return [(time_us, power_mw) for time_us, power_mw in found if time_us > since_us]
-
-    def slices(self, index: int) -> tuple[MigSlice, ...]:
-        """Return none: recorded traces hold no MIG."""
-        return ()
-
-    def users(self, index: int) -> tuple[GpuUser, ...]:
-        """Raise NotSupported: recorded traces hold no processes."""
-        raise NotSupported("processes are not recorded")
 
     def _last(self, index: int, name: str) -> Call:
         times, calls = self._series[index, name]

@@ -48,6 +48,7 @@ from gramwatt.collectors.devices.nvml import (
     POWER_AVERAGE_FIELD,
     POWER_INSTANT_FIELD,
     TOTAL_ENERGY_FIELD,
+    Nvml,
 )
 from gramwatt.collectors.settings.clock import NS_PER_S, Clock
 from gramwatt.sci.figures.units import MJ_PER_J, MW_PER_W
@@ -190,12 +191,13 @@ class SyntheticGpu:
         return 0.0
 
 
-class SyntheticNvml:
+class SyntheticNvml(Nvml):
     """NVML whose truth is known."""
 
     meter = "nvml-synthetic"
 
     def __init__(self, spec: Mapping[str, Any], clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
         origin_s = float(spec.get("origin_s", 0.0))
         self._faults = list(spec.get("faults", ()))
@@ -212,9 +214,6 @@ class SyntheticNvml:
         """Raise SourceAbsent when the specification says `absent`."""
         if self._absent:
             raise SourceAbsent(str(self._absent))
-
-    def close(self) -> None:
-        """Release nothing."""
 
     def driver(self) -> str:
         """Return a version."""

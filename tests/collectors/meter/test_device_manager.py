@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gramwatt.collectors.devices.board import Board, Visible
-from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import EndRecord
+from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 
@@ -29,12 +29,10 @@ def test_a_meter_wakes_once_a_second_with_and_without_a_gpu(tmp_path, visible, l
     assert ticks <= 24  # 20 s: readings with looks at the job's processes, and two saves
 
 
-class Raises(Nvml):
+class Raises(SyntheticNvml):
     """A vendor whose library is of another version: one call raises until it is mended."""
 
-    def __init__(self, rig: Rig, call: str) -> None:
-        super().__init__(rig.nvml)
-        self.call = call
+    call = ""
 
     def wants_none(self, environ: Mapping[str, str]) -> bool:
         if self.call == "wants_none":
@@ -50,11 +48,12 @@ class Raises(Nvml):
 @pytest.mark.parametrize("call", ["wants_none", "visible"])
 def test_a_port_that_raises_costs_no_other_device_and_is_tried_again(tmp_path, monkeypatch, call):
     rig = Rig(tmp_path, gpu())
-    other = Rig(tmp_path / "other", gpu(uuid="GPU-other"), clock=rig.clock)
-    first = Raises(other, call)
+    origin_s = rig.clock.now_ns() / NS_PER_S
+    first = Raises({"gpus": [gpu(uuid="GPU-other")], "origin_s": origin_s}, rig.clock)
+    first.call = call
 
     def with_ports(**given: object) -> Dependencies:
-        return Dependencies(**{**given, "ports": lambda _: [first, Nvml(rig.nvml)]})  # type: ignore[arg-type]
+        return Dependencies(**{**given, "ports": lambda _: [first, rig.nvml]})  # type: ignore[arg-type]
 
     monkeypatch.setattr("tests.collectors.rig.Dependencies", with_ports)
     meter = rig.start()
