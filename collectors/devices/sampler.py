@@ -106,6 +106,8 @@ class Device:
     ) -> None:
         """`check` is of the device's board: slices of one board share it."""
         self.index, self.meter, self.check = index, meter, check
+        self.fields: dict[str, Any] = {}
+        """What its record says; empty for one that cannot be asked any more."""
         self.buffer: SampleBuffer | None = None
         self.boundary: Boundary | None = None
         """What waits for the counter's ticks now."""
@@ -424,8 +426,6 @@ class Sampler:
         """When a driver that lists no device, or one that could not be described, is asked again
         [ns]; 0 before the first time, None when all have answered."""
         self._find_pause_ns = RETRY_MIN_NS
-        self._fields: list[tuple[Device, dict[str, Any]]] = []
-        """What the record of each device says, until nothing of it can change."""
         self._ids: dict[int, str] = {}
         """Ids of devices whose own could not be read when they were added, by ordinal."""
         self._ticks = 0
@@ -445,6 +445,10 @@ class Sampler:
     def ledgers(self) -> list[Ledger]:
         """The ledgers of the devices."""
         return [device.meter.ledger for device in self.devices]
+
+    @property
+    def _recorded(self) -> list[Device]:
+        return [device for device in self.devices if device.fields]
 
     def adopt(
         self,
@@ -640,26 +644,24 @@ class Sampler:
         device = Device(job, port, board.ordinal, meter, next(same, CrossCheck()))
         self.devices.append(device)
         device.start()
-        fields = {
-            "device_id": item.device_id,
-            "device_class": port.device_class,
-            "name": board.name,
-            "meter": port.meter,
-            "kind": "estimated",
-            "share": item.share,
-            "memory_b": board.memory_b * item.share if board.memory_b else None,
-            "power_limit_w": meter.limit_w,
-            "units": 1.0,
-            "units_total": float(boards),
-            "includes_host": board.includes_host,
-            "update_period_s": None,
-            "released": False,
-        }
-        self._complete(device, fields)
-        job.put(DeviceRecord, **fields)
-        self._fields.append((device, fields))
+        device.fields.update(
+            device_id=item.device_id,
+            device_class=port.device_class,
+            name=board.name,
+            meter=port.meter,
+            kind="estimated",
+            share=item.share,
+            memory_b=board.memory_b * item.share if board.memory_b else None,
+            power_limit_w=meter.limit_w,
+            units=1.0,
+            units_total=float(boards),
+            includes_host=board.includes_host,
+            update_period_s=None,
+            released=False,
+        )
+        self._put(device, self._news(device))
         if isinstance(ledger, SharedLedger):
-            ledger.fields = fields
+            ledger.fields = device.fields
         now_ns = job.timeline.now_ns()
         self._schedule(now_ns)
         if not self._ticks and any(device.resumed for device in self.devices):
@@ -668,37 +670,38 @@ class Sampler:
 
     def _name(self, device_id: str, board: Board) -> None:
         """Write the record of a device again that could not be described when it was added."""
-        for device, fields in self._fields:
-            if fields["device_id"] == device_id and fields["name"] != board.name:
+        for device in self._recorded:
+            if device.fields["device_id"] == device_id and device.fields["name"] != board.name:
                 device.meter.label = board.name
-                fields.update(name=board.name, memory_b=board.memory_b)
-                self._job.put(DeviceRecord, **fields)
+                self._put(device, {"name": board.name, "memory_b": board.memory_b})
 
     def _release(self) -> None:
         visible = [self._port.visible(environ, self._boards or ()) for environ in self._chosen]
         billed = [item for items in visible for item in items.billed]
         chosen = {self._ids.get(item.board.ordinal, item.device_id) for item in billed}
-        for device, fields in self._fields if chosen else ():
+        for device in self._recorded if chosen else ():
             ours = self._shared.has_ours(self._port, device.index)
             is_used = device.top_use > 0 if ours is None else ours
-            released = fields["device_id"] not in chosen and not is_used
-            if released != fields["released"]:
-                fields["released"] = released
-                self._job.put(DeviceRecord, **fields)
+            released = device.fields["device_id"] not in chosen and not is_used
+            if released != device.fields["released"]:
+                self._put(device, {"released": released})
 
-    def _complete(self, device: Device, fields: dict[str, Any]) -> bool:
-        """Add to a device's record what its readings tell; return whether that changed it."""
-        meter, changed = device.meter, False
+    def _put(self, device: Device, changes: Mapping[str, Any]) -> None:
+        """Write a device's record with these changes."""
+        device.fields.update(changes)
+        self._job.put(DeviceRecord, **device.fields)
+
+    def _news(self, device: Device) -> dict[str, Any]:
+        """Return what a device's readings tell that its record does not say yet."""
+        meter, fields, news = device.meter, device.fields, dict[str, Any]()
         if device.answered and fields["kind"] == "estimated":
             derived = self._port.sampled_kind == "derived"
             kind = "measured" if meter.has_counter else self._port.sampled_kind
-            fields["kind"] = "attributed" if meter.share < 1 and not derived else kind
-            fields["power_limit_w"] = meter.limit_w
-            changed = True
+            news["kind"] = "attributed" if meter.share < 1 and not derived else kind
+            news["power_limit_w"] = meter.limit_w
         if meter.period_s and not fields["update_period_s"] and self.driver is not None:
-            fields["update_period_s"] = round(meter.period_s, 6)
-            changed = True
-        return changed
+            news["update_period_s"] = round(meter.period_s, 6)
+        return news
 
     def _put_changes(self) -> None:
         """Write the records of devices again that have answered, or shown their counter's period,
@@ -706,9 +709,9 @@ class Sampler:
         """
         if self.awaits_start:
             return
-        for device, fields in self._fields:
-            if self._complete(device, fields):
-                self._job.put(DeviceRecord, **fields)
+        for device in self._recorded:
+            if news := self._news(device):
+                self._put(device, news)
 
     def _continue_unasked(self, states: States, mark_ns: int) -> None:
         """Go on with what an earlier meter measured of a driver that cannot be asked any more: it
@@ -773,7 +776,7 @@ class Sampler:
         """Report devices that the job leaves alone while it uses others, once."""
         if self._unused_reported or not any(device.top_use for device in self.devices):
             return
-        billed = [device for device, fields in self._fields if not fields["released"]]
+        billed = [device for device in self._recorded if not device.fields["released"]]
         unused = [device for device in billed if device.looks >= looks and not device.top_use]
         unused = [d for d in unused if not self._shared.has_ours(self._port, d.index)]
         if not unused:

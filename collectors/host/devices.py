@@ -5,8 +5,11 @@ A RAPL counter where there is one, else codecarbon where that reads one, else th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
+
+from msgspec import Struct, field
 
 from gramwatt.collectors.devices.sampler import NodeJob
 from gramwatt.collectors.devices.shared_board import DeviceLocks
@@ -17,10 +20,10 @@ from gramwatt.collectors.host.codecarbon import (
     PipedProcess,
     reads_more,
 )
-from gramwatt.collectors.host.machine import CPU, RAM, Machine
+from gramwatt.collectors.host.machine import CPU, RAM, Machine, this_machine
 from gramwatt.collectors.host.model import CpuModel, HostSource, RamModel
-from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource
-from gramwatt.collectors.host.share import WHOLE, JobProcesses, Reader, Share
+from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource, find_counters
+from gramwatt.collectors.host.share import WHOLE, JobProcesses, Reader, Share, read_processes
 from gramwatt.collectors.settings import identity
 from gramwatt.collectors.settings.clock import NS_PER_S, suspended_between
 from gramwatt.collectors.spool.intervals import Interval, Ledger
@@ -35,28 +38,15 @@ SMALLEST_SHARE = 1e-6
 Model = CpuModel | RamModel
 
 
-class Access(Protocol):
-    """What of the machine the host's meter reads or starts, by its `Dependencies`."""
+class Access(Struct):
+    """What of the machine the host's meter reads or starts; the defaults are this machine's."""
 
-    @property
-    def environ(self) -> Mapping[str, str]:
-        """The environment."""
-
-    @property
-    def machine(self) -> Callable[[], Machine]:
-        """Returns the machine."""
-
-    @property
-    def counters(self) -> Callable[[], Counters]:
-        """Finds the RAPL counters."""
-
-    @property
-    def processes(self) -> Reader:
-        """Returns all processes that can be seen."""
-
-    @property
-    def codecarbon(self) -> Callable[[str], PipedProcess] | None:
-        """Starts codecarbon in a folder; None when it is not installed."""
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    machine: Callable[[], Machine] = this_machine
+    counters: Callable[[], Counters] = find_counters
+    processes: Reader = read_processes
+    codecarbon: Callable[[str], PipedProcess] | None = None
+    """Starts codecarbon in a folder; None when it is not installed."""
 
 
 class HostComponent:
