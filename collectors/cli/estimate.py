@@ -8,13 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gramwatt.collectors.cli.options import flag_of, request_command
-from gramwatt.collectors.cli.summary import (
-    quantity_text,
-    short_text,
-    table,
-    than_first,
-    wrapped,
-)
+from gramwatt.collectors.cli.summary import quantity_text, short_text, table, than_first, wrapped
 from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.estimate.answer import EstimatesDoc, estimates
 from gramwatt.sci.estimate.estimate import EstimateDoc

@@ -14,9 +14,7 @@ from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.track.messages import print_message
 
 
-def login(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The server.")],
-) -> None:
+def login(url: Annotated[str, typer.Argument(metavar="URL", help="The server.")]) -> None:
     """Ask for a key of a server, typed or from stdin, and keep it for jobs of this user.
 
     A link that signs a browser in: gramwatt serve --link, on the server's machine.

@@ -17,21 +17,10 @@ from typing import Annotated, Any
 
 import typer
 
-from gramwatt.collectors.cli.exit_codes import (
-    FAILED,
-    USAGE,
-    NotStarted,
-    UsageError,
-    not_started,
-)
+from gramwatt.collectors.cli.exit_codes import FAILED, USAGE, NotStarted, UsageError, not_started
 from gramwatt.collectors.cli.options import grouped
 from gramwatt.collectors.cli.sync import write_summary
-from gramwatt.collectors.settings.config import (
-    Config,
-    Metrics,
-    for_own_process,
-    plain_address,
-)
+from gramwatt.collectors.settings.config import Config, Metrics, for_own_process, plain_address
 from gramwatt.collectors.settings.files import first_notice_today, why
 from gramwatt.collectors.settings.launches import enclosing_job, job_id
 from gramwatt.collectors.settings.platform import refused
@@ -167,11 +156,7 @@ class RunOptions:
 
 @grouped
 def start(
-    context: typer.Context,
-    job: JobOptions,
-    counts: CountOptions,
-    waits: Waits,
-    options: RunOptions,
+    context: typer.Context, job: JobOptions, counts: CountOptions, waits: Waits, options: RunOptions
 ) -> None:
     """Run a command, measure it, and print its energy and score on stderr at the end.
 

@@ -670,12 +670,7 @@ class EnergyMeter:
         self._frozen = False
 
     def _record(
-        self,
-        start_ns: int,
-        end_ns: int,
-        energy_j: float,
-        kind: str,
-        most_w: float | None = None,
+        self, start_ns: int, end_ns: int, energy_j: float, kind: str, most_w: float | None = None
     ) -> None:
         if self._mark_ns is not None:
             power_w = self._mark_w

@@ -48,9 +48,7 @@ class Neuron(DevicePort):
         return (place.root / DEVICES / "neuron0").exists()
 
     def __init__(
-        self,
-        root: Path = Path("/"),
-        rated: Callable[[str], tuple[float, float] | None] = rated_w,
+        self, root: Path = Path("/"), rated: Callable[[str], tuple[float, float] | None] = rated_w
     ) -> None:
         super().__init__(root)
         self._rated_w = rated

@@ -207,13 +207,12 @@ class Nvml(DevicePort):
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the boards and MIG slices of the job, by the first variable that is set."""
-        result = visible(environ, boards)
-        remarks = slice_remarks(result.billed, environ.get(deciding(environ) or "", ""))
-        return result._replace(remarks=(*result.remarks, *remarks))
+        return visible(environ, boards)
 
     def wants_none(self, environ: Mapping[str, str]) -> bool:
         """Return whether the environment gives the job no GPU."""
-        return wants_none(environ)
+        name = deciding(environ)
+        return name is not None and visibility.names_none(environ[name])
 
     def exists(self) -> bool:
         """Return whether the kernel's driver has a GPU."""
@@ -622,33 +621,28 @@ def deciding(environ: Mapping[str, str]) -> str | None:
     return next((name for name in DECIDING if name in environ), None)
 
 
-def wants_none(environ: Mapping[str, str]) -> bool:
-    """Return whether the environment gives the job no NVIDIA GPU at all."""
-    name = deciding(environ)
-    return name is not None and visibility.names_none(environ[name])
-
-
 def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
-    """Return the GPUs of the job among `boards`."""
+    """Return the GPUs and MIG slices of the job among `boards`."""
     name = deciding(environ)
     if name is None:
-        return visibility.by_scheduler(environ, boards)
-    if name not in BY_RUNTIME:
-        return visibility.by_node(name, environ, boards)
-    result = visibility.by_runtime(name, environ, boards, once=True)
+        result = visibility.by_scheduler(environ, boards)
+    elif name not in BY_RUNTIME:
+        result = visibility.by_node(name, environ, boards)
+    else:
+        result = visibility.by_runtime(name, environ, boards, once=True)
+    remarks = [*result.remarks, *_slice_remarks(result.billed, environ.get(name or "", ""))]
     mixed = len({board.name for board in boards} - {Nvml.title}) > 1
-    by_index = any(entry.isdecimal() for entry in visibility.split(environ[name]))
+    by_index = any(entry.isdecimal() for entry in visibility.split(environ.get(name or "", "")))
     sure = environ.get(visibility.ORDER) == "PCI_BUS_ID" or len(result.billed) == len(boards)
-    if not (mixed and by_index) or sure:
-        return result
-    text = (
-        f"{name} counts different models in CUDA's own order; they are taken in PCI order. "
-        f"Set {visibility.ORDER}=PCI_BUS_ID to be sure."
-    )
-    return result._replace(remarks=(*result.remarks, text))
+    if name in BY_RUNTIME and mixed and by_index and not sure:
+        remarks.append(
+            f"{name} counts different models in CUDA's own order; they are taken in PCI order. "
+            f"Set {visibility.ORDER}=PCI_BUS_ID to be sure."
+        )
+    return result._replace(remarks=tuple(remarks))
 
 
-def slice_remarks(billed: Sequence[Billed], variable: str) -> list[str]:
+def _slice_remarks(billed: Sequence[Billed], variable: str) -> list[str]:
     """Return a sentence for each board in MIG mode of which `variable` names no slice."""
     if "mig-" in variable.lower() or ":" in variable:
         return []

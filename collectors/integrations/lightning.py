@@ -16,12 +16,7 @@ if "pytorch_lightning" in sys.modules and "lightning" not in sys.modules:
 else:
     from lightning.pytorch.callbacks import Callback
 
-from gramwatt.collectors.integrations.tracked_run import (
-    TrackedRun,
-    batch_size,
-    harmless,
-    tokens_of,
-)
+from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size, harmless, tokens_of
 from gramwatt.collectors.track.track import Job
 
 

@@ -37,10 +37,7 @@ class ServerCounts:
     """The totals of the servers of one job; it began at `start_ns` [ns]."""
 
     def __init__(
-        self,
-        servers: Sequence[Server],
-        notify: Callable[[str, str], None],
-        start_ns: int,
+        self, servers: Sequence[Server], notify: Callable[[str, str], None], start_ns: int
     ) -> None:
         self.totals: dict[Key, float] = {}
         """What they have counted by unit and phase."""

@@ -397,60 +397,76 @@ def close_matches(name: str, names: Iterable[str]) -> str:
     return f"; close matches: {', '.join(close)}" if close else ""
 
 
+class Choice(NamedTuple):
+    """The value of a key, where it comes from for people, and who may have written it there."""
+
+    value: Any
+    origin: str
+    trust: Trust
+
+
 def _merged(layers: list[Layer], base: Config, user_folder: Path) -> Config:
-    values: dict[str, Any] = {}
-    origins = dict.fromkeys(PARSERS, "default")
+    chosen: dict[str, Choice] = {}
     problems: list[Problem] = []
-    trusts: dict[str, Trust] = {}
     servers: dict[str, Trust] = {}
+    """The most trusted place that names each address."""
     for layer in layers:
         problems += [Problem(layer.origin, None, text) for text in layer.problems]
-        accepted: dict[str, Any] = {}
-        for key, raw in layer.values.items():
-            try:
-                accepted[key] = PARSERS[key](raw)
-            except KeyError:
-                text = f"{layer.origin}: unknown key {key!r} is ignored"
-                text += close_matches(key, PARSERS)
-                problems.append(Problem(layer.origin, None, text))
-            except (TypeError, ValueError, OverflowError) as error:
-                problems.append(Problem(layer.origin, key, str(error)))
-        if len({**values.get("tags", {}), **accepted.get("tags", {})}) > TAGS_MAX:
-            text = f"at most {TAGS_MAX} tags with those of other places"
-            problems.append(Problem(layer.origin, "tags", text))
-            del accepted["tags"]
-        if layer.trust is Trust.PROJECT_FILE and accepted.pop("allow_http", False):
-            text = "a repository may not allow it"
-            problems.append(Problem(layer.origin, "allow_http", text))
-        _overlay(values, origins, accepted, layer)
-        trusts |= dict.fromkeys(accepted, layer.trust)
+        accepted = _accepted(layer, chosen, problems)
+        # A place given closer to the job replaces the whole place: a region on the command line
+        # must not be scored with the zone of a file.
+        for key, other in (("zone", "region"), ("region", "zone")):
+            if key in accepted and other not in accepted and other in chosen:
+                origin = f"default ({layer.origin_of(key)} gives the {key})"
+                chosen[other] = Choice(None, origin, layer.trust)
+        for key, value in accepted.items():
+            chosen[key] = Choice(value, layer.origin_of(key), layer.trust)
         if address := accepted.get("server"):
             servers[address] = max(layer.trust, servers.get(address, layer.trust))
-    _take_stored_key(values, origins, servers, trusts, user_folder)
-    if why_not := _server_problem(values, origins, servers, trusts.get("api_key")):
-        problems.append(Problem(origins["server"], "server", why_not))
-        values |= {"server": None, "api_key": None}
-        origins |= {"server": "default", "api_key": "default"}
-    if "unit" in values:
-        values["units"] = values.pop("unit")
+    if server := chosen.get("server"):
+        trust = servers[server.value]
+        is_others = "api_key" not in chosen or trust < chosen["api_key"].trust
+        if is_others and (stored := stored_key(user_folder, server.value)):
+            trust = Trust.USER_FILE
+            chosen["api_key"] = Choice(stored, str(user_folder / STORED_FILE), trust)
+        allows = "allow_http" in chosen and chosen["allow_http"].value
+        if why_not := _server_problem(server.value, trust, chosen.get("api_key"), allows):
+            problems.append(Problem(server.origin, "server", why_not))
+            for key in ("server", "api_key"):
+                chosen.pop(key, None)
+    values = {"units" if key == "unit" else key: choice.value for key, choice in chosen.items()}
+    origins = {key: chosen[key].origin if key in chosen else "default" for key in PARSERS}
     return replace(base, **values, origins=origins, problems=tuple(problems))
 
 
-def _take_stored_key(
-    values: dict[str, Any],
-    origins: dict[str, str],
-    servers: dict[str, Trust],
-    trusts: dict[str, Trust],
-    user_folder: Path,
-) -> None:
-    """Take the key that was stored for the server where the key that is set is not for it."""
-    server, key_trust = values.get("server"), trusts.get("api_key")
-    if server is None or (key_trust is not None and servers[server] >= key_trust):
-        return
-    stored = stored_key(user_folder, server)
-    if stored is not None:
-        values["api_key"], origins["api_key"] = stored, str(user_folder / STORED_FILE)
-        servers[server] = trusts["api_key"] = Trust.USER_FILE
+def _accepted(
+    layer: Layer, chosen: Mapping[str, Choice], problems: list[Problem]
+) -> dict[str, Any]:
+    """Return the values of a layer that are right, tags with those of the layers below; what is
+    wrong is added to `problems`.
+    """
+    accepted: dict[str, Any] = {}
+    for key, raw in layer.values.items():
+        try:
+            accepted[key] = PARSERS[key](raw)
+        except KeyError:
+            text = f"{layer.origin}: unknown key {key!r} is ignored{close_matches(key, PARSERS)}"
+            problems.append(Problem(layer.origin, None, text))
+        except (TypeError, ValueError, OverflowError) as error:
+            problems.append(Problem(layer.origin, key, str(error)))
+    if "tags" in accepted:
+        accepted["tags"] = {
+            **(chosen["tags"].value if "tags" in chosen else {}),
+            **accepted["tags"],
+        }
+        if len(accepted["tags"]) > TAGS_MAX:
+            text = f"at most {TAGS_MAX} tags with those of other places"
+            problems.append(Problem(layer.origin, "tags", text))
+            del accepted["tags"]
+    if layer.trust is Trust.PROJECT_FILE and accepted.pop("allow_http", False):
+        text = "a repository may not allow it"
+        problems.append(Problem(layer.origin, "allow_http", text))
+    return accepted
 
 
 def for_own_process(config: Config) -> dict[str, str]:
@@ -461,59 +477,33 @@ def for_own_process(config: Config) -> dict[str, str]:
     return {f"{PREFIX}{name}": value for name, value in values.items() if value}
 
 
-def _server_problem(
-    values: Mapping[str, Any],
-    origins: Mapping[str, str],
-    servers: Mapping[str, Trust],
-    key_trust: Trust | None,
-) -> str | None:
+def _server_problem(server: str, trust: Trust, key: Choice | None, allows_http: bool) -> str | None:
     """Return why neither key nor journals may go to the server that is set; None where they may.
 
-    `servers` holds for each address the most trusted place that names it, `key_trust` is that of
-    the key, None without one: then a repository may only name a server of this machine, for which
-    gramwatt.collectors.settings.keys knows whether it is the user's.
+    `trust` is that of the most trusted place that names it. Without a key a repository may only
+    name a server of this machine, for which gramwatt.collectors.settings.keys knows whether it is
+    the user's.
     """
-    server = values.get("server")
-    if server is None:
-        return None
     shown = plain_address(server)
     stays = "nothing is sent, and the journal stays in the local store"
-    if server.startswith("http://") and not (is_loopback(server) or values.get("allow_http")):
+    if server.startswith("http://") and not (is_loopback(server) or allows_http):
         return (
             f"{shown} is plain http, which everybody on the way can read: {stays}; "
             "use https://, or set GRAMWATT_ALLOW_HTTP=1"
         )
-    if key_trust is None:
-        if servers[server] > Trust.PROJECT_FILE or is_loopback(server):
+    if key is None:
+        if trust > Trust.PROJECT_FILE or is_loopback(server):
             return None
         return f"no key is set for {shown}: {stays}; to send there, {_TRUST_IT.format(shown)}"
-    if servers[server] >= key_trust:
+    if trust >= key.trust:
         return None
     return (
-        f"the key of {origins['api_key']} is not for {shown}: {stays}; "
+        f"the key of {key.origin} is not for {shown}: {stays}; "
         f"if you trust it, {_TRUST_IT.format(shown)}"
     )
 
 
 _TRUST_IT = "set GRAMWATT_SERVER={0} beside GRAMWATT_API_KEY, or store a key: gramwatt login {0}"
-
-
-def _overlay(
-    values: dict[str, Any],
-    origins: dict[str, str],
-    accepted: dict[str, Any],
-    layer: Layer,
-) -> None:
-    # A place given closer to the job replaces the whole place: a region on the command line must
-    # not be scored with the zone of a file.
-    for key, other in (("zone", "region"), ("region", "zone")):
-        if key in accepted and other not in accepted and other in values:
-            del values[other]
-            origins[other] = f"default ({layer.origin_of(key)} gives the {key})"
-    if "tags" in accepted:
-        accepted["tags"] = {**values.get("tags", {}), **accepted["tags"]}
-    values.update(accepted)
-    origins.update({key: layer.origin_of(key) for key in accepted})
 
 
 def describe(config: Config) -> dict[str, dict[str, Any]]:

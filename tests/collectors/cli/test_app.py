@@ -31,7 +31,7 @@ OPEN_LINE = {
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A home and a working folder of the test's own."""
     monkeypatch.setattr(messages, "_reported", set())  # each test prints its messages anew
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
@@ -59,9 +59,7 @@ def write_dead_job(home: Path) -> Path:
         (("run", "--name", "a", "--name=b", "--", "true", "--name", "c"), "--name"),
     ],
 )
-def test_an_option_that_is_given_twice_is_refused(
-    home: Path, words: tuple[str, ...], option: str
-) -> None:
+def test_an_option_that_is_given_twice_is_refused(home, words, option):
     done = invoke(*words)
     assert done.exit_code == 2
     assert f"for {option!r}: given 2 times, may be given once" in " ".join(done.output.split())
@@ -78,7 +76,7 @@ def test_an_option_that_is_given_twice_is_refused(
         (("xyzzy",), "'xyzzy' is not a command. All commands: gramwatt --help"),
     ],
 )
-def test_what_is_not_a_command_is_answered_with_one(words: tuple[str, ...], said: str) -> None:
+def test_what_is_not_a_command_is_answered_with_one(words, said):
     assert said in unknown_text(words)
 
 
@@ -91,18 +89,14 @@ def test_what_is_not_a_command_is_answered_with_one(words: tuple[str, ...], said
         (("doctor", "--json=1"), "Option '--json' does not take a value.", "gramwatt doctor"),
     ],
 )
-def test_wrong_usage_is_a_sentence_and_where_the_options_are(
-    words: tuple[str, ...], said: str, command: str
-) -> None:
+def test_wrong_usage_is_a_sentence_and_where_the_options_are(words, said, command):
     done = invoke(*words)
     first, second = done.stderr.splitlines()
     assert (done.exit_code, done.stdout, second) == (2, "", f"Options: {command} --help")
     assert first.startswith(f"{command}: {said}")
 
 
-def test_settings_have_values_origins_and_no_secret(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_have_values_origins_and_no_secret(home, monkeypatch):
     monkeypatch.setenv("GRAMWATT_ZONE", "FR")
     monkeypatch.setenv("GRAMWATT_API_KEY", "gw_topsecret")
     done = invoke("doctor", "--settings", "--json")
@@ -114,9 +108,7 @@ def test_settings_have_values_origins_and_no_secret(
     assert "topsecret" not in done.output + invoke("doctor", "--settings").output
 
 
-def test_settings_with_a_wrong_value_is_exit_2_and_says_which(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_with_a_wrong_value_is_exit_2_and_says_which(home, monkeypatch):
     monkeypatch.setenv("GRAMWATT_PUE", "0.5")
     monkeypatch.setenv("GRAMWATT_ZONE", "Atlantis")
     done = invoke("doctor", "--settings", "--json")
@@ -125,7 +117,7 @@ def test_settings_with_a_wrong_value_is_exit_2_and_says_which(
     assert ["pue" in problems[0], "Atlantis" in problems[1]] == [True, True]
 
 
-def test_sync_closes_dead_jobs_and_hands_them_to_the_store(home: Path) -> None:
+def test_sync_closes_dead_jobs_and_hands_them_to_the_store(home):
     folder = write_dead_job(home)
     seen: list[tuple[Path, str | None]] = []
 
@@ -147,7 +139,7 @@ def test_sync_closes_dead_jobs_and_hands_them_to_the_store(home: Path) -> None:
     assert [line["state"] for line in ends if line["type"] == "end"] == ["lost"]
 
 
-def test_sync_without_a_store_says_what_waits(home: Path) -> None:
+def test_sync_without_a_store_says_what_waits(home):
     write_dead_job(home)
     done = invoke("sync")
     assert done.exit_code == 0
@@ -157,9 +149,7 @@ def test_sync_without_a_store_says_what_waits(home: Path) -> None:
     assert "[service]" in done.stderr
 
 
-def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(home, monkeypatch):
     folder = write_dead_job(home)
     monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:9")
     done = invoke("sync", "--quiet")
@@ -168,9 +158,7 @@ def test_sync_fails_and_keeps_the_journal_when_the_server_is_away(
     assert (folder / "aaaaaaaaaaaa.jsonl").exists()
 
 
-def test_after_a_server_was_silent_no_other_folder_is_tried_there(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_server_was_silent_no_other_folder_is_tried_there(home, monkeypatch):
     monkeypatch.setattr(http, "TIMEOUT_S", (20.0, 0.3))
     folder = write_dead_job(home)
     other = home / "spool" / "job-2" / node_id()
@@ -188,7 +176,7 @@ def test_after_a_server_was_silent_no_other_folder_is_tried_there(
     assert other.exists()
 
 
-def test_run_and_sync_load_neither_flask_nor_sqlalchemy_nor_requests() -> None:
+def test_run_and_sync_load_neither_flask_nor_sqlalchemy_nor_requests():
     code = (
         "import sys; sys.argv[1:] = ['run', '--', 'true']\n"
         "from gramwatt.__main__ import main\n"
@@ -202,7 +190,7 @@ def test_run_and_sync_load_neither_flask_nor_sqlalchemy_nor_requests() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_version_is_the_packages(home: Path) -> None:
+def test_the_version_is_the_packages(home):
     from gramwatt import __version__
 
     line = [sys.executable, "-m", "gramwatt", "--version"]
@@ -210,9 +198,7 @@ def test_the_version_is_the_packages(home: Path) -> None:
     assert done.stdout == f"gramwatt {__version__}\n"
 
 
-def test_sync_sends_a_journal_to_the_server_it_was_measured_for(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_sends_a_journal_to_the_server_it_was_measured_for(home, monkeypatch):
     folder = write_dead_job(home)
     assert remember_server(folder, "http://key:word@127.0.0.1:9")
     taken: list[str | None] = []
@@ -227,9 +213,7 @@ def test_sync_sends_a_journal_to_the_server_it_was_measured_for(
     assert (folder / "aaaaaaaaaaaa.jsonl").exists()
 
 
-def test_sync_sends_to_the_server_of_the_environment_first(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_sends_to_the_server_of_the_environment_first(home, monkeypatch):
     assert remember_server(write_dead_job(home), "http://127.0.0.1:9")
     monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:11")
     done = invoke("sync")
@@ -239,8 +223,8 @@ def test_sync_sends_to_the_server_of_the_environment_first(
 
 
 def test_sync_keeps_the_configured_credentials_for_a_server_that_is_remembered_without(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    home, monkeypatch
+):
     address = "http://key:word@127.0.0.1:9/x"
     (home.parent / "gramwatt.toml").write_text(f'server = "{address}"')
     folder = write_dead_job(home)
@@ -255,7 +239,7 @@ def test_sync_keeps_the_configured_credentials_for_a_server_that_is_remembered_w
 @pytest.mark.parametrize(
     "arguments", [("--version",), ("doctor", "--settings"), ("doctor", "--json")]
 )
-def test_an_output_on_a_full_disk_is_one_line(home: Path, arguments: tuple[str, ...]) -> None:
+def test_an_output_on_a_full_disk_is_one_line(home, arguments):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "gramwatt", *arguments], stdout=full, stderr=subprocess.PIPE
@@ -265,14 +249,14 @@ def test_an_output_on_a_full_disk_is_one_line(home: Path, arguments: tuple[str, 
     assert done.stderr == said
 
 
-def test_an_output_that_nobody_reads_or_that_is_closed_is_no_error_of_ours(home: Path) -> None:
+def test_an_output_that_nobody_reads_or_that_is_closed_is_no_error_of_ours(home):
     command = f"{sys.executable} -m gramwatt doctor --settings"
     for ending in (" | true", " >&-"):
         done = subprocess.run(["sh", "-c", command + ending], capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_locale_of_ascii_stops_no_output(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locale_of_ascii_stops_no_output(home, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     monkeypatch.setenv("GRAMWATT_PROJECT", "caf\u00e9")
     done = subprocess.run(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +22,7 @@ def document(*args: str) -> dict[str, Any]:
     return found
 
 
-def test_one_match() -> None:
+def test_one_match():
     result = run("hardware", "Tesla T4", "--json")
     assert result.exit_code == 0
     found = json.loads(result.stdout)["matches"]
@@ -32,7 +30,7 @@ def test_one_match() -> None:
     assert found[0]["tdp_w"] == 70
 
 
-def test_an_ambiguous_name_lists_all_its_choices_and_is_no_failure() -> None:
+def test_an_ambiguous_name_lists_all_its_choices_and_is_no_failure():
     result = run("hardware", "H100", "--json")
     assert result.exit_code == 0
     assert [part["id"] for part in json.loads(result.stdout)["matches"]] == [
@@ -43,7 +41,7 @@ def test_an_ambiguous_name_lists_all_its_choices_and_is_no_failure() -> None:
     assert "nvidia-h100-sxm5-80, the commonest, is counted" in run("hardware", "H100").stderr
 
 
-def test_an_unknown_name_says_what_a_job_on_it_counts() -> None:
+def test_an_unknown_name_says_what_a_job_on_it_counts():
     result = run("hardware", "NVIDIA H300")
     assert result.exit_code == 1
     assert "A job on it counts 193 kgCO2e (106 to 419) a device" in result.stderr
@@ -62,7 +60,7 @@ def test_an_unknown_name_says_what_a_job_on_it_counts() -> None:
         ("zones", "Germny", "DE"),
     ],
 )
-def test_no_match_exits_1_with_close_ones(kind: str, name: str, close: str) -> None:
+def test_no_match_exits_1_with_close_ones(kind, name, close):
     result = run(kind, name, "--json")
     assert result.exit_code == 1
     found = json.loads(result.stdout)
@@ -70,7 +68,7 @@ def test_no_match_exits_1_with_close_ones(kind: str, name: str, close: str) -> N
     assert close in found["close"]
 
 
-def test_no_match_for_people_goes_to_stderr() -> None:
+def test_no_match_for_people_goes_to_stderr():
     result = run("hardware", "RTX 4900")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "nvidia-rtx-4090" in result.stderr
@@ -87,7 +85,7 @@ def test_no_match_for_people_goes_to_stderr() -> None:
         ("zones", Catalog.all_zones),
     ],
 )
-def test_lists_are_whole(kind: str, rows: Callable[[Catalog], Sequence[object]]) -> None:
+def test_lists_are_whole(kind, rows):
     """Zones are followed by the world."""
     count = len(rows(load_catalog())) + (kind == "zones")
     assert len(document(kind)["matches"]) == count
@@ -104,7 +102,7 @@ def test_lists_are_whole(kind: str, rows: Callable[[Catalog], Sequence[object]])
         ("zones", "US-"),
     ],
 )
-def test_a_list_without_a_name_is_its_groups(kind: str, group: str) -> None:
+def test_a_list_without_a_name_is_its_groups(kind, group):
     """Their counts are those of all rows, and a group is a name."""
     lines = run(kind).stdout.splitlines()
     total, groups, *counts = map(int, re.findall(r" (\d+)(?=[, ]|$)", " ".join(lines[:-3])))
@@ -115,20 +113,13 @@ def test_a_list_without_a_name_is_its_groups(kind: str, group: str) -> None:
     assert f" {group.lower() if group != 'US-' else group} {len(rows)}" in " ".join(lines)
 
 
-def test_a_pipe_gets_tab_separated_lines() -> None:
+def test_a_pipe_gets_tab_separated_lines():
     header, first, *_ = run("hardware", "--all").stdout.splitlines()
     assert header.split("\t")[:3] == ["id", "memory GB", "TDP W"]
-    assert first.split("\t") == [
-        "nvidia-k80",
-        "12",
-        "150",
-        "-",
-        "51.6 (30.4 to 87.7)",
-        "C",
-    ]
+    assert first.split("\t") == ["nvidia-k80", "12", "150", "-", "51.6 (30.4 to 87.7)", "C"]
 
 
-def test_a_region_tells_its_intensity_and_source() -> None:
+def test_a_region_tells_its_intensity_and_source():
     region = document("regions", "gcp:europe-west1")["matches"][0]
     assert (region["zone"], region["intensity_g_per_kwh"]["value"]) == ("BE", 180.0)
     source = region["intensity_g_per_kwh"]["source"]
@@ -136,11 +127,11 @@ def test_a_region_tells_its_intensity_and_source() -> None:
     assert "Ember has 117.58 of 2024" in source
 
 
-def test_the_world_can_be_looked_up() -> None:
+def test_the_world_can_be_looked_up():
     assert document("zones", "world")["matches"][0]["intensity_g_per_kwh"]["value"] == 472.94
 
 
-def test_one_row_for_people_prints_sources_and_says_what_is_not_known() -> None:
+def test_one_row_for_people_prints_sources_and_says_what_is_not_known():
     printed = dict(line.split("\t", 1) for line in run("zones", "GB").stdout.strip().splitlines())
     # A day of Great Britain: 0.520 to 1.488 of 176, by odbl/intensity_spread.csv; Ember's value of
     # 2024 is 1.23 times that of this series, and the root of both squares is 1.57.
@@ -150,11 +141,11 @@ def test_one_row_for_people_prints_sources_and_says_what_is_not_known() -> None:
     assert "embodied_g\t62.9 (37 to 107) kgCO2e" in run("hardware", "T4").stdout
 
 
-def test_an_unknown_kind_is_wrong_usage() -> None:
+def test_an_unknown_kind_is_wrong_usage():
     assert run("toasters").exit_code == 2
 
 
-def test_a_family_of_instances_is_answered_with_its_members() -> None:
+def test_a_family_of_instances_is_answered_with_its_members():
     found = document("instances", "NCasT4_v3")["matches"]
     assert [row["id"] for row in found] == [
         f"azure:Standard_NC{size}as_T4_v3" for size in (4, 8, 16, 64)
@@ -184,9 +175,7 @@ def test_a_family_of_instances_is_answered_with_its_members() -> None:
         ("instances", "Tesla T4", "aws:g4dn.xlarge", "is hardware"),
     ],
 )
-def test_a_name_of_another_kind_is_answered_with_what_it_runs_on(
-    kind: str, name: str, first: str, reason: str
-) -> None:
+def test_a_name_of_another_kind_is_answered_with_what_it_runs_on(kind, name, first, reason):
     result = run(kind, name, "--json")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
@@ -195,7 +184,7 @@ def test_a_name_of_another_kind_is_answered_with_what_it_runs_on(
     assert reason in run(kind, name).stderr
 
 
-def test_a_name_that_is_no_hardware_is_refused_with_the_reason() -> None:
+def test_a_name_that_is_no_hardware_is_refused_with_the_reason():
     result = run("hardware", "DeepRacer", "--json")
     assert result.exit_code == 1
     found = json.loads(result.stdout)
@@ -204,9 +193,7 @@ def test_a_name_that_is_no_hardware_is_refused_with_the_reason() -> None:
     assert "model car" in run("instances", "DeepRacer").stderr
 
 
-def test_the_overlay_of_the_home_counts_and_a_broken_one_is_wrong_usage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_overlay_of_the_home_counts_and_a_broken_one_is_wrong_usage(tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
     file = tmp_path / "overlay.toml"
     file.write_text('[hardware.nvidia-l4]\nsource = "our limit"\ntdp_w = 60\n')

@@ -33,19 +33,19 @@ def labels_of_estimate(name: str) -> set[str]:
     return {row["label"] for row in json.loads(answer.stdout)["answers"]}
 
 
-def test_the_server_edition_has_its_own_figures() -> None:
+def test_the_server_edition_has_its_own_figures():
     row = found("hardware", "RTX PRO 6000 Blackwell Server Edition")
     assert row["memory_bandwidth_gbs"] == 1597
     assert row["fp32_tflops"] == 120
     assert row["bf16_tensor_tflops"] == 4 * 120
 
 
-def test_mi25_and_p4() -> None:
+def test_mi25_and_p4():
     assert found("hardware", "MI25")["memory_bandwidth_gbs"] == 484
     assert found("hardware", "Tesla P4")["fp32_tflops"] == 5.5
 
 
-def test_the_range_of_the_h100_reaches_below_its_value() -> None:
+def test_the_range_of_the_h100_reaches_below_its_value():
     """A maker's 164 kg without a stated uncertainty: a quarter below, 273 kg above."""
     te = found("hardware", "nvidia-h100-sxm5-80")["embodied_g"]
     assert [te[end] for end in ("low", "value", "high")] == [131_000, 164_000, 273_000]
@@ -54,7 +54,7 @@ def test_the_range_of_the_h100_reaches_below_its_value() -> None:
 @pytest.mark.parametrize(
     ("region", "pue"), [("azure:northcentralus", 1.25), ("azure:polandcentral", 1.19)]
 )
-def test_azure_as_published(region: str, pue: float) -> None:
+def test_azure_as_published(region, pue):
     row = found("regions", region)
     assert (row["pue"]["value"], row["pue_basis"]) == (pue, "annual")
 
@@ -73,13 +73,13 @@ def test_azure_as_published(region: str, pue: float) -> None:
         ("Jetson Orin Nano", ["nvidia-jetson-orin-nano-8"]),
     ],
 )
-def test_parts_that_were_missing(name: str, ids: list[str]) -> None:
+def test_parts_that_were_missing(name, ids):
     answer = call("catalog", "hardware", name)
     assert answer.exit_code == 0, answer.output
     assert sorted(row["id"] for row in json.loads(answer.stdout)["matches"]) == ids
 
 
-def test_a2_is_a_card_and_a_family_of_instances() -> None:
+def test_a2_is_a_card_and_a_family_of_instances():
     answer = json.loads(call("catalog", "hardware", "A2").stdout)
     ids = [row["id"] for row in answer["matches"]]
     assert ids == ["nvidia-a100-sxm4-40", "nvidia-a100-sxm4-80", "nvidia-a2"]
@@ -87,7 +87,7 @@ def test_a2_is_a_card_and_a_family_of_instances() -> None:
     assert labels_of_estimate("A2") == {"A2 16GB", "A100 SXM4 40GB", "A100 SXM4 80GB"}
 
 
-def test_jetson_orin_is_estimated_as_each_of_its_forms() -> None:
+def test_jetson_orin_is_estimated_as_each_of_its_forms():
     rows = json.loads(call("catalog", "hardware", "Jetson Orin").stdout)["matches"]
     labels = labels_of_estimate("Jetson Orin")
     assert labels == {row["name"] for row in rows}
@@ -104,7 +104,7 @@ def test_jetson_orin_is_estimated_as_each_of_its_forms() -> None:
         ("v6e-8", "google-tpu-v6e", 8),
     ],
 )
-def test_a_slice_of_tpus_is_an_instance_with_its_chips(name: str, part: str, chips: int) -> None:
+def test_a_slice_of_tpus_is_an_instance_with_its_chips(name, part, chips):
     """Names of v2 to v4 count TensorCores, two a chip; those of v6e count chips."""
     row = found("instances", name)
     assert (row["hardware"], row["count"]) == (part, chips)
@@ -114,7 +114,7 @@ def test_a_slice_of_tpus_is_an_instance_with_its_chips(name: str, part: str, chi
     assert estimate["device_hours"]["value"] == chips
 
 
-def test_a_slice_as_hardware_is_refused_with_the_reason() -> None:
+def test_a_slice_as_hardware_is_refused_with_the_reason():
     for command in (("estimate", "--hours", "1"), ("suggest",)):
         answer = call(*command, "--hardware", "v3-8", "--zone", "FR")
         assert answer.exit_code == 2
@@ -128,13 +128,13 @@ def test_a_slice_as_hardware_is_refused_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize("name", ["v4-7", "v4-12", "v3-4096", "v9-8"])
-def test_a_slice_that_does_not_exist_is_unknown(name: str) -> None:
+def test_a_slice_that_does_not_exist_is_unknown(name):
     """12 TensorCores are 6 chips, which no slice has; a v3 pod has 2048."""
     answer = call("estimate", "--instance", name, "--hours", "1", "--zone", "FR")
     assert answer.exit_code == 2
 
 
-def test_georgia_is_a_country_and_a_state() -> None:
+def test_georgia_is_a_country_and_a_state():
     answer = call("estimate", "--hardware", "nvidia-l4", "--hours", "1", "--zone", "Georgia")
     assert answer.exit_code == 2
     assert json.loads(answer.stdout)["choices"] == ["GE", "US-SE-SOCO"]

@@ -8,10 +8,8 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from gramwatt.collectors.cli.app import build_app
@@ -22,14 +20,12 @@ QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(e
 
 
 @pytest.fixture(scope="module")
-def command() -> typer.Typer:
+def command():
     return build_app(lambda: None, ["catalog", "estimate", "suggest"])
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[one["what"] for one in QUESTIONS])
-def test_question(
-    question: dict[str, Any], command: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_question(question, command, tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
     answer = CliRunner().invoke(command, shlex.split(question["ask"]))
     assert answer.exit_code == question.get("exit", 0), answer.output

@@ -21,7 +21,7 @@ WAIT_S = 60.0
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A clean environment with a home of its own; meters left behind end with their parents."""
     names = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
     home = tmp_path / "home"
@@ -37,11 +37,7 @@ def run(
     environ: dict[str, str], *command: str, options: tuple[str, ...] = (), **more: Any
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*RUN, *options, "--", *command],
-        capture_output=True,
-        env=environ,
-        timeout=60,
-        **more,
+        [*RUN, *options, "--", *command], capture_output=True, env=environ, timeout=60, **more
     )
 
 
@@ -68,30 +64,24 @@ def until(done: Callable[[], bool], what: str) -> None:
         (("/",), 126),
     ],
 )
-def test_the_exit_code_is_the_commands_own(
-    environ: dict[str, str], command: tuple[str, ...], code: int
-) -> None:
+def test_the_exit_code_is_the_commands_own(environ, command, code):
     assert run(environ, *command).returncode == code
 
 
-def test_off_runs_the_command_and_nothing_else(environ: dict[str, str], tmp_path: Path) -> None:
+def test_off_runs_the_command_and_nothing_else(environ, tmp_path):
     done = run({**environ, "GRAMWATT_OFF": "1"}, "sh", "-c", "echo $GRAMWATT_JOB_ID; exit 9")
     assert (done.returncode, done.stdout, done.stderr) == (9, b"\n", b"")
     assert not (tmp_path / "home").exists()
 
 
-def test_stdout_and_stdin_pass_byte_for_byte_and_are_not_held_open(
-    environ: dict[str, str],
-) -> None:
+def test_stdout_and_stdin_pass_byte_for_byte_and_are_not_held_open(environ):
     payload = bytes(range(256)) * 4096
     done = run(environ, "cat", input=payload)
     assert done.returncode == 0
     assert done.stdout == payload
 
 
-def test_the_command_gets_every_descriptor_the_group_and_the_job_id(
-    environ: dict[str, str],
-) -> None:
+def test_the_command_gets_every_descriptor_the_group_and_the_job_id(environ):
     reading, writing = os.pipe()
     code = (
         "import json, os, signal\n"
@@ -115,12 +105,12 @@ def test_the_command_gets_every_descriptor_the_group_and_the_job_id(
     assert ignored & standard & ~by_python == before & standard & ~by_python
 
 
-def test_the_command_shares_the_process_group(environ: dict[str, str]) -> None:
+def test_the_command_shares_the_process_group(environ):
     code = "import os; print(os.getpgrp() == os.getpgid(os.getppid()))"
     assert run(environ, "python3", "-c", code, process_group=0).stdout == b"True\n"
 
 
-def test_sigpipe_ends_the_command_as_in_a_shell(environ: dict[str, str]) -> None:
+def test_sigpipe_ends_the_command_as_in_a_shell(environ):
     line = shlex.join([*RUN, "--", "yes"])
     done = subprocess.run(
         ["bash", "-c", f"{line} | head -1; echo ${{PIPESTATUS[0]}}"],
@@ -131,9 +121,7 @@ def test_sigpipe_ends_the_command_as_in_a_shell(environ: dict[str, str]) -> None
     assert done.stdout == b"y\n141\n"
 
 
-def test_an_unknown_zone_of_a_file_is_said_and_the_command_runs(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_an_unknown_zone_of_a_file_is_said_and_the_command_runs(environ, tmp_path):
     file = tmp_path / "gramwatt.toml"
     file.write_text('zone = "Frnace"\n')
     done = run(environ, "sh", "-c", "exit 7", cwd=tmp_path)
@@ -145,9 +133,7 @@ def test_an_unknown_zone_of_a_file_is_said_and_the_command_runs(
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT]
 )
-def test_signals_to_the_wrapper_reach_the_command_once(
-    environ: dict[str, str], tmp_path: Path, number: signal.Signals
-) -> None:
+def test_signals_to_the_wrapper_reach_the_command_once(environ, tmp_path, number):
     code = (
         "import pathlib, signal, sys, time\n"
         "got = []\n"
@@ -216,12 +202,9 @@ WAYS: dict[str, tuple[Callable[[int, int], None], int]] = {
 
 
 @pytest.mark.parametrize(
-    ("number", "off"),
-    [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGUSR1, True)],
+    ("number", "off"), [(signal.SIGTERM, False), (signal.SIGINT, False), (signal.SIGUSR1, True)]
 )
-def test_a_signal_reaches_the_command_whoever_it_was_sent_to(
-    environ: dict[str, str], tmp_path: Path, number: signal.Signals, off: bool
-) -> None:
+def test_a_signal_reaches_the_command_whoever_it_was_sent_to(environ, tmp_path, number, off):
     command = [*RUN, "--", sys.executable, "-c", COUNTING, str(int(number)), str(tmp_path)]
     more = {"GRAMWATT_OFF": "1"} if off else {}
     process = subprocess.Popen(
@@ -243,7 +226,7 @@ def test_a_signal_reaches_the_command_whoever_it_was_sent_to(
     assert processes_of_group(process.pid) == []
 
 
-def test_a_killed_wrapper_leaves_only_its_command(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_killed_wrapper_leaves_only_its_command(environ, tmp_path):
     command = [*RUN, "--", sys.executable, "-c", COUNTING, "10", str(tmp_path)]
     process = subprocess.Popen(command, env=environ, start_new_session=True)
     wait_for(tmp_path / "up")
@@ -256,9 +239,7 @@ def test_a_killed_wrapper_leaves_only_its_command(environ: dict[str, str], tmp_p
     (tmp_path / "end").touch()
 
 
-def test_a_command_that_dies_of_the_forwarded_signal_gives_143(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_command_that_dies_of_the_forwarded_signal_gives_143(environ, tmp_path):
     script = f"echo up > {tmp_path / 'up'}; exec sleep 90"
     process = subprocess.Popen([*RUN, "--", "sh", "-c", script], env=environ)
     wait_for(tmp_path / "up")
@@ -327,9 +308,7 @@ TRACKED = "import sys\nfrom gramwatt import track\nwith track(project=3): pass\n
     ],
 )
 @pytest.mark.parametrize("gone", ["terminal", "disk"])
-def test_what_is_printed_never_changes_the_exit_code(
-    environ: dict[str, str], words: list[str], gone: str
-) -> None:
+def test_what_is_printed_never_changes_the_exit_code(environ, words, gone):
     """What a buffer still holds is written when the interpreter ends, which ends with 120 then."""
     environ.pop("PYTHONUNBUFFERED", None)
     if gone == "terminal":
@@ -360,9 +339,7 @@ def test_what_is_printed_never_changes_the_exit_code(
         (("--projct", "x"), ["--projct"]),
     ],
 )
-def test_wrong_arguments_stop_before_the_command_starts(
-    environ: dict[str, str], tmp_path: Path, options: tuple[str, ...], words: list[str]
-) -> None:
+def test_wrong_arguments_stop_before_the_command_starts(environ, tmp_path, options, words):
     marker = tmp_path / "started"
     done = run(environ, "touch", str(marker), options=options)
     assert done.returncode == 2
@@ -378,9 +355,7 @@ def test_wrong_arguments_stop_before_the_command_starts(
         (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "answers 500; the journal stays spooled"),
     ],
 )
-def test_the_end_says_what_is_wrong_with_the_server(
-    environ: dict[str, str], tmp_path: Path, answer: bytes, words: str
-) -> None:
+def test_the_end_says_what_is_wrong_with_the_server(environ, tmp_path, answer, words):
     server = OddServer(answer)
     environ["GRAMWATT_SERVER"] = server.url
     summary = ("--json-summary", str(tmp_path / "x.json"))  # it waits 30 s for the score then
@@ -391,7 +366,7 @@ def test_the_end_says_what_is_wrong_with_the_server(
     assert words in done.stderr.decode()
 
 
-def test_every_job_that_its_server_refuses_says_so_at_its_end(environ: dict[str, str]) -> None:
+def test_every_job_that_its_server_refuses_says_so_at_its_end(environ):
     problem = b'{"code": "unknown-job", "detail": "unknown job"}'
     head = (
         b"HTTP/1.1 404 No\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n"
@@ -405,21 +380,19 @@ def test_every_job_that_its_server_refuses_says_so_at_its_end(environ: dict[str,
         assert "refuses with 404: unknown job; the journal stays spooled" in text
 
 
-def test_no_command_is_wrong_usage(environ: dict[str, str]) -> None:
+def test_no_command_is_wrong_usage(environ):
     done = subprocess.run(RUN, capture_output=True, env=environ, timeout=60)
     assert done.returncode == 2
     assert b"gramwatt run [options] -- command" in done.stderr
 
 
-def test_options_after_the_command_are_the_commands(environ: dict[str, str]) -> None:
+def test_options_after_the_command_are_the_commands(environ):
     command = [*RUN, "echo", "--zone", "Atlantis", "--", "-x"]
     done = subprocess.run(command, capture_output=True, env=environ, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"--zone Atlantis -- -x\n")
 
 
-def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(environ, tmp_path):
     script = tmp_path / "plain"
     script.write_text('echo "got $1"\nexit 5\n')
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -427,15 +400,13 @@ def test_a_script_without_an_interpreter_line_runs_as_in_a_shell(
     assert (done.returncode, done.stdout) == (5, b"got it\n")
 
 
-def test_a_misspelt_variable_is_said_once_and_stops_no_command(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_misspelt_variable_is_said_once_and_stops_no_command(environ, tmp_path):
     environ |= {"GRAMWATT_PROJCT": "vision", "GRAMWATT_TEAM_COLOUR": "red"}
     environ |= {"GRAMWATT_PORT_80_TCP": "tcp://10.0.0.1:80"}  # set by Kubernetes
     done = run(environ, "sh", "-c", "exit 3")
     said = [line for line in done.stderr.decode().splitlines() if "not known" in line]
     assert said == [
-        "gramwatt: GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT? [argument-ignored]",
+        "gramwatt: GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT? [argument-ignored]"
     ]
     assert done.returncode == 3
     refused = run(environ, "touch", str(tmp_path / "ran"), options=("--strict",))
@@ -447,18 +418,14 @@ def test_a_misspelt_variable_is_said_once_and_stops_no_command(
     assert "GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT?" in words
 
 
-def test_a_broken_settings_file_does_not_stop_the_command(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_broken_settings_file_does_not_stop_the_command(environ, tmp_path):
     file = tmp_path / "config" / "gramwatt" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text('zone = "Atlantis"\npue = \n')
     assert run(environ, "sh", "-c", "exit 4").returncode == 4
 
 
-def test_a_broken_catalog_does_not_stop_the_command(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_broken_catalog_does_not_stop_the_command(environ, tmp_path):
     shadow = tmp_path / "sitecustomize.py"
     shadow.write_text(
         "import sys\n"
@@ -473,18 +440,14 @@ def test_a_broken_catalog_does_not_stop_the_command(
     assert done.returncode == 4
 
 
-def test_a_home_that_cannot_be_written_does_not_stop_the_command(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_home_that_cannot_be_written_does_not_stop_the_command(environ, tmp_path):
     blocked = tmp_path / "file"
     blocked.touch()
     names = {**environ, "GRAMWATT_HOME": str(blocked / "home"), "TMPDIR": str(blocked / "tmp")}
     assert run(names, "sh", "-c", "exit 4").returncode == 4
 
 
-def test_an_interpreter_of_the_meter_that_cannot_start_does_not_stop_the_command(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_an_interpreter_of_the_meter_that_cannot_start_does_not_stop_the_command(environ, tmp_path):
     shadow = tmp_path / "gramwatt_meter_is_broken"
     shadow.mkdir()
     (shadow / "sitecustomize.py").write_text(
@@ -495,7 +458,7 @@ def test_an_interpreter_of_the_meter_that_cannot_start_does_not_stop_the_command
     assert done.stderr.decode().count("the meter did not start") == 1
 
 
-def test_strict_refuses_to_start_without_a_meter(environ: dict[str, str], tmp_path: Path) -> None:
+def test_strict_refuses_to_start_without_a_meter(environ, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nif 'gramwatt.collectors.meter.main' in ' '.join(sys.orig_argv): sys.exit(3)\n"
     )

@@ -15,7 +15,7 @@ METRICS = {"tokens": 98304, "eval": {"n": 7}, "a.b": {"c": 2.5}, "bad": "many", 
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A home of its own, no sensor, and no store that scores in the background."""
     names = {k: v for k, v in os.environ.items() if not k.startswith("GRAMWATT_")}
     home = {"GRAMWATT_HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
@@ -37,9 +37,7 @@ def ran(
     return counts, done.stderr.decode().splitlines()[:-1]
 
 
-def test_r_that_is_declared_or_read_from_a_file_is_that_of_the_score(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_r_that_is_declared_or_read_from_a_file_is_that_of_the_score(environ, tmp_path):
     options = ("--count", "image=64", "--count-from", "token=metrics.json:tokens")
     options += (
         "--count-from",
@@ -61,9 +59,7 @@ UNREAD = {
 }
 
 
-def test_a_missing_file_or_key_is_one_notice_and_the_exit_code_stays(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_missing_file_or_key_is_one_notice_and_the_exit_code_stays(environ, tmp_path):
     options = [option for source in UNREAD for option in ("--count-from", source)]
     counts, said = ran(environ, tmp_path, *options, code=7)
     assert counts == {"job": 1}
@@ -73,9 +69,7 @@ def test_a_missing_file_or_key_is_one_notice_and_the_exit_code_stays(
         assert words in line
 
 
-def test_a_file_that_the_command_did_not_write_counts_and_says_so(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_file_that_the_command_did_not_write_counts_and_says_so(environ, tmp_path):
     (tmp_path / "metrics.json").write_text('{"tokens": 5}')
     source = ("--count-from", "token=metrics.json:tokens")
     counts, said = ran(environ, tmp_path, *source, write=False)
@@ -83,18 +77,14 @@ def test_a_file_that_the_command_did_not_write_counts_and_says_so(
     assert "the command did not write" in said[0]
 
 
-def test_a_command_that_failed_has_not_done_what_was_declared(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_command_that_failed_has_not_done_what_was_declared(environ, tmp_path):
     counts, said = ran(environ, tmp_path, "--count", "token=98304", code=3)
     assert counts == {"job": 1}
     assert "the command failed, so --count token=98304 is not counted" in said[0]
 
 
 @pytest.mark.parametrize("options", [("--unit", "tokn"), ("--count", "Token=5")])
-def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(
-    environ: dict[str, str], tmp_path: Path, options: tuple[str, str]
-) -> None:
+def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(environ, tmp_path, options):
     unit = options[1].partition("=")[0]
     hint = f"{unit!r} counts as a unit of its own; close matches: token"
     _, said = ran(environ, tmp_path, *options)
@@ -123,9 +113,7 @@ def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(
         ),
     ],
 )
-def test_a_wrong_count_is_refused_once_before_the_command_starts(
-    environ: dict[str, str], tmp_path: Path, options: tuple[str, ...], words: str
-) -> None:
+def test_a_wrong_count_is_refused_once_before_the_command_starts(environ, tmp_path, options, words):
     command = [*RUN, *options, "--", "touch", "started"]
     done = subprocess.run(command, capture_output=True, env=environ, cwd=tmp_path, timeout=60)
     assert done.returncode == 2
@@ -134,7 +122,7 @@ def test_a_wrong_count_is_refused_once_before_the_command_starts(
     assert not (tmp_path / "started").exists()
 
 
-def test_a_unit_that_track_refuses_is_named_once(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_unit_that_track_refuses_is_named_once(environ, tmp_path):
     script = "from gramwatt import track\nwith track(unit='1x'): pass"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, env=environ, cwd=tmp_path, timeout=60)

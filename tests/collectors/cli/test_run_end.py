@@ -26,7 +26,7 @@ LINE = re.compile(
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A home of its own, a known zone, the host by model, the embedded store."""
     ours = ("GRAMWATT_", "SLURM_", "CUDA_")
     names = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
@@ -53,7 +53,7 @@ def scored_behind(environ: dict[str, str]) -> bool:
     return False
 
 
-def test_a_job_ends_with_one_line_and_is_scored_behind_it(environ: dict[str, str]) -> None:
+def test_a_job_ends_with_one_line_and_is_scored_behind_it(environ):
     code, (line,) = ran(environ, "--", "sh", "-c", "sleep 0.5")
     found = LINE.fullmatch(line)
     assert (code, bool(found)) == (0, True), line
@@ -75,7 +75,7 @@ def test_a_job_ends_with_one_line_and_is_scored_behind_it(environ: dict[str, str
     assert document["revision"] == 1
 
 
-def test_six_jobs_at_once_print_six_lines(environ: dict[str, str]) -> None:
+def test_six_jobs_at_once_print_six_lines(environ):
     runs = [
         subprocess.Popen([*RUN, "--", "true"], env=environ, stderr=subprocess.PIPE, text=True)
         for _ in range(6)
@@ -86,7 +86,7 @@ def test_six_jobs_at_once_print_six_lines(environ: dict[str, str]) -> None:
     assert scored_behind(environ)
 
 
-def test_warnings_are_printed_once_a_day(environ: dict[str, str]) -> None:
+def test_warnings_are_printed_once_a_day(environ):
     within_one_day()
     del environ["GRAMWATT_ZONE"]
     environ["GRAMWATT_PUE"] = "0.5"
@@ -100,14 +100,14 @@ def test_warnings_are_printed_once_a_day(environ: dict[str, str]) -> None:
     assert late or "; estimated, at the world's mean grid. More: " in line
 
 
-def test_nothing_but_the_error_for_a_command_that_is_not_found(environ: dict[str, str]) -> None:
+def test_nothing_but_the_error_for_a_command_that_is_not_found(environ):
     code, lines = ran(environ, "--", "no-such-command-anywhere")
     assert code == 127
     assert lines == ["gramwatt: cannot run 'no-such-command-anywhere': command not found"]
     assert not Path(environ["GRAMWATT_HOME"], "spool").exists()
 
 
-def test_a_job_that_fails_says_so(environ: dict[str, str]) -> None:
+def test_a_job_that_fails_says_so(environ):
     code, (line,) = ran(environ, "--", "sh", "-c", "exit 3")
     assert code == 3
     assert re.match(r"gramwatt: failed after [\d.]+ s: [\d.]+ µ?Wh, ", line)
@@ -126,9 +126,7 @@ time.sleep(0.3)
 """
 
 
-def test_a_daemon_that_outlives_the_command_leaves_a_notice(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_daemon_that_outlives_the_command_leaves_a_notice(environ, tmp_path):
     script = tmp_path / "daemon.py"
     script.write_text(DAEMON)
     summary = tmp_path / "job.json"
@@ -142,16 +140,14 @@ def test_a_daemon_that_outlives_the_command_leaves_a_notice(
     assert [n["code"] for n in notices].count("processes-left") == 1
 
 
-def test_an_exported_job_id_does_not_make_the_meter_a_process_left_behind(
-    environ: dict[str, str],
-) -> None:
+def test_an_exported_job_id_does_not_make_the_meter_a_process_left_behind(environ):
     names = {**environ, "GRAMWATT_JOB_ID": "given"}
     code, said = ran(names, "--zone", "DE", "--", "sleep", "1")
     assert code == 0
     assert [line for line in said if "processes-left" in line] == []
 
 
-def test_verbose_prints_every_notice_and_the_whole_summary(environ: dict[str, str]) -> None:
+def test_verbose_prints_every_notice_and_the_whole_summary(environ):
     _, lines = ran(environ, "-v", "--", "true")
     assert any("unit-undeclared" in line for line in lines)
     labels = [line.split("  ")[1] for line in lines if line.startswith("  ")]
@@ -159,9 +155,7 @@ def test_verbose_prints_every_notice_and_the_whole_summary(environ: dict[str, st
     assert labels == [*wanted, "Data quality", "Conformance", "Notices", "Report"]
 
 
-def test_a_job_whose_server_is_down_ends_with_its_line_however_often_it_is_run(
-    environ: dict[str, str],
-) -> None:
+def test_a_job_whose_server_is_down_ends_with_its_line_however_often_it_is_run(environ):
     nobody = {**environ, "GRAMWATT_SERVER": "http://127.0.0.1:9"}
     see = r"http://127\.0\.0\.1:9/jobs/([\w-]+)"
     said = r" \(scored here; the server's score counts\)\. More: "
@@ -173,7 +167,7 @@ def test_a_job_whose_server_is_down_ends_with_its_line_however_often_it_is_run(
     assert len(ended[0]) == 2
 
 
-def test_quiet_prints_nothing_at_the_end(environ: dict[str, str]) -> None:
+def test_quiet_prints_nothing_at_the_end(environ):
     assert ran({**environ, "GRAMWATT_QUIET": "1"}, "--", "true") == (0, [])
 
 
@@ -223,9 +217,7 @@ def test_a_tracked_function_ends_with_the_same_line(
         ),
     ],
 )
-def test_a_wrong_place_of_track_is_said_and_reported(
-    environ: dict[str, str], tmp_path: Path, setting: str, words: list[str]
-) -> None:
+def test_a_wrong_place_of_track_is_said_and_reported(environ, tmp_path, setting, words):
     del environ["GRAMWATT_ZONE"]
     script, facts = tmp_path / "job.py", tmp_path / "facts"
     script.write_text(
@@ -244,7 +236,7 @@ def test_a_wrong_place_of_track_is_said_and_reported(
 
 
 @pytest.fixture
-def bare(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
+def bare(environ, tmp_path):
     """An installation without the extras, made of this one's other packages."""
     return without(environ, tmp_path / "site", "flask", "sqlalchemy", "codecarbon")
 
@@ -262,18 +254,14 @@ def without(environ: dict[str, str], site: Path, *packages: str) -> dict[str, st
 BASE = [getattr(sys, "_base_executable", sys.executable), "-m", "gramwatt"]
 
 
-def test_a_command_of_an_extra_names_the_extra_and_a_command_that_installs_it(
-    bare: dict[str, str],
-) -> None:
+def test_a_command_of_an_extra_names_the_extra_and_a_command_that_installs_it(bare):
     code, (what, how) = ran(bare, "jobs", line=BASE)
     assert code == 2
     assert what == "gramwatt: `jobs` needs the extra `service`; to install it:"
     assert how.endswith(f" install -e '{ROOT}[service]'")
 
 
-def test_without_the_store_the_line_has_the_figures_and_the_journals_place(
-    bare: dict[str, str], tmp_path: Path
-) -> None:
+def test_without_the_store_the_line_has_the_figures_and_the_journals_place(bare, tmp_path):
     within_one_day()
     summary = tmp_path / "job.json"
     _, (line, hint) = ran(bare, "run", "--json-summary", str(summary), "--", "true", line=BASE)
@@ -288,16 +276,14 @@ def test_without_the_store_the_line_has_the_figures_and_the_journals_place(
     assert len(ran(bare, "run", "--", "true", line=[str(alias), *BASE[1:]])[1]) == 1
 
 
-def test_doctor_does_not_promise_a_score_where_nothing_scores(bare: dict[str, str]) -> None:
+def test_doctor_does_not_promise_a_score_where_nothing_scores(bare):
     done = subprocess.run([*BASE, "doctor", "--json"], capture_output=True, env=bare, timeout=60)
     found = {row["what"]: row["detail"] for row in json.loads(done.stdout)["findings"]}
     assert found["service extra"] == "not installed: jobs are spooled but not scored here"
     assert found["server"] == "none is set: jobs are spooled on this machine"
 
 
-def test_doctor_names_each_package_of_the_extra_that_is_missing(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_doctor_names_each_package_of_the_extra_that_is_missing(environ, tmp_path):
     incomplete = without(environ, tmp_path / "site", "waitress", "vl_convert")
     line = [*BASE, "doctor", "--json"]
     done = subprocess.run(line, capture_output=True, env=incomplete, timeout=60)
@@ -310,7 +296,7 @@ FULL_B = 64 * 1024
 
 
 @pytest.fixture
-def full_disk(tmp_path: Path) -> Path:
+def full_disk(tmp_path):
     """A folder on a disk without room: needs the right to mount."""
     folder = tmp_path / "full"
     folder.mkdir()
@@ -332,9 +318,7 @@ def fill(folder: Path) -> None:
             return
 
 
-def test_a_job_on_a_full_disk_is_journaled_elsewhere_and_says_where(
-    environ: dict[str, str], full_disk: Path, tmp_path: Path
-) -> None:
+def test_a_job_on_a_full_disk_is_journaled_elsewhere_and_says_where(environ, full_disk, tmp_path):
     fill(full_disk)
     names = {**environ, "GRAMWATT_HOME": str(full_disk / "h"), "TMPDIR": str(tmp_path)}
     elsewhere = tmp_path / f"gramwatt-{os.getuid()}"
@@ -352,9 +336,7 @@ def test_a_job_on_a_full_disk_is_journaled_elsewhere_and_says_where(
     assert (spool["state"], "0 MB free" in spool["detail"]) == ("limited", True)
 
 
-def test_a_summary_that_cannot_be_written_in_the_end_keeps_the_exit_code(
-    environ: dict[str, str],
-) -> None:
+def test_a_summary_that_cannot_be_written_in_the_end_keeps_the_exit_code(environ):
     """A device cannot be tried without writing to it."""
     code, lines = ran(environ, "--json-summary", "/dev/full", "--", "sh", "-c", "exit 5")
     assert code == 5
@@ -366,8 +348,8 @@ def test_a_summary_that_cannot_be_written_in_the_end_keeps_the_exit_code(
 
 
 def test_a_summary_on_a_full_disk_is_refused_before_the_command_starts(
-    environ: dict[str, str], full_disk: Path, tmp_path: Path
-) -> None:
+    environ, full_disk, tmp_path
+):
     fill(full_disk)
     started = tmp_path / "started"
     options = ("--json-summary", str(full_disk / "job.json"))
@@ -376,7 +358,7 @@ def test_a_summary_on_a_full_disk_is_refused_before_the_command_starts(
     assert (code, line, started.exists()) == (2, said, False)
 
 
-def test_sync_says_in_one_line_that_a_summary_cannot_be_written(environ: dict[str, str]) -> None:
+def test_sync_says_in_one_line_that_a_summary_cannot_be_written(environ):
     """The file was asked for at the end of a job, when its disk had become full."""
     names = {**environ, "GRAMWATT_JOB_ID": "job-1"}
     assert ran(names, "--", "true")[0] == 0
@@ -387,9 +369,7 @@ def test_sync_says_in_one_line_that_a_summary_cannot_be_written(environ: dict[st
     assert (code, line) == (1, f"gramwatt: {said}")
 
 
-def test_a_disk_that_fills_up_during_the_job_is_said(
-    environ: dict[str, str], full_disk: Path, tmp_path: Path
-) -> None:
+def test_a_disk_that_fills_up_during_the_job_is_said(environ, full_disk, tmp_path):
     subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
     script = tmp_path / "job.py"
     script.write_text(
@@ -419,8 +399,8 @@ def test_a_disk_that_fills_up_during_the_job_is_said(
     ],
 )
 def test_a_driver_that_crashes_or_hangs_costs_its_own_energy_alone(
-    driver: str, ends_after_s: float, text: str, environ: dict[str, str], tmp_path: Path
-) -> None:
+    driver, ends_after_s, text, environ, tmp_path
+):
     begin = "import os, signal, time\nclass NVMLError(Exception): pass\ndef nvmlInit(): "
     (tmp_path / "pynvml.py").write_text(begin + driver)
     environ["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"

@@ -15,7 +15,7 @@ from gramwatt.collectors.cli.slurm import project_of_account
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def made(tmp_path, monkeypatch):
     """A folder with the scripts; runs are in `tmp_path` too."""
     monkeypatch.setattr(slurm, "RUNS", str(tmp_path / "runs"))
     for name, text in slurm.scripts(tmp_path).items():
@@ -30,14 +30,14 @@ def run(made: Path, name: str, **environ: str) -> subprocess.CompletedProcess[st
 
 
 @pytest.mark.parametrize("name", ["prolog", "epilog", "taskprolog"])
-def test_a_script_that_can_do_nothing_returns_0_and_prints_nothing(made: Path, name: str) -> None:
+def test_a_script_that_can_do_nothing_returns_0_and_prints_nothing(made, name):
     (made / "runs").write_text("no folder")
     (made / "settings").write_text("exit 7\n")
     done = run(made, name, SLURM_JOB_ID="5", SLURM_JOB_UID="0")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_taskprolog_notes_the_names_of_a_nodes_first_task(made: Path) -> None:
+def test_taskprolog_notes_the_names_of_a_nodes_first_task(made):
     names = made / "runs" / "5.1" / "names"
     names.mkdir(parents=True)
     job = {"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1", "SLURM_JOB_NAME": "a $(b) 'c'"}
@@ -49,7 +49,7 @@ def test_taskprolog_notes_the_names_of_a_nodes_first_task(made: Path) -> None:
     assert found == {"slurm_account": "bio", "slurm_name": "a $(b) 'c'"}
 
 
-def test_epilog_tells_every_attempt_how_the_job_ended(made: Path) -> None:
+def test_epilog_tells_every_attempt_how_the_job_ended(made):
     for attempt in ("5.0", "5.1", "55.0"):
         (made / "runs" / attempt).mkdir(parents=True)
     assert run(made, "epilog", SLURM_JOB_ID="5", SLURM_JOB_EXIT_CODE2="3:0").returncode == 0
@@ -60,11 +60,11 @@ def test_epilog_tells_every_attempt_how_the_job_ended(made: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code"), [("3:0\n", 3), ("0:9\n", 137), ("0:0", 0), ("", 0), ("x:y", 0), ("768:0", 0)]
 )
-def test_exit_codes(text: str, code: int) -> None:
+def test_exit_codes(text, code):
     assert slurm.exit_code(text) == code
 
 
-def test_nothing_but_names_is_read_of_what_a_user_wrote(tmp_path: Path) -> None:
+def test_nothing_but_names_is_read_of_what_a_user_wrote(tmp_path):
     secret, names = tmp_path / "secret", tmp_path / "names"
     secret.write_text("SLURM_JOB_NAME=secret\n")
     names.symlink_to(secret)
@@ -77,9 +77,7 @@ def test_nothing_but_names_is_read_of_what_a_user_wrote(tmp_path: Path) -> None:
     assert slurm.read_names(names) == {"slurm_name": "ok"}
 
 
-def test_a_job_that_epilog_says_nothing_of_ends_after_its_last_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_epilog_says_nothing_of_ends_after_its_last_step(tmp_path, monkeypatch, capsys):
     looks = iter([{"extern": 1}, {"0": 1}, *[{}] * 6, {"0": 1}, *[{}] * 7])  # type: ignore[var-annotated]
     hours = iter(range(0, 10**6, 3600))
     clock = SimpleNamespace(monotonic=lambda: next(hours), sleep=lambda _: None, monotonic_ns=int)
@@ -107,7 +105,7 @@ def test_a_job_that_epilog_says_nothing_of_ends_after_its_last_step(
     assert len(list(looks)) == 0
 
 
-def test_steps_are_found_by_the_titles_of_slurmstepd(tmp_path: Path) -> None:
+def test_steps_are_found_by_the_titles_of_slurmstepd(tmp_path):
     titles = {
         "10": "slurmstepd: [5.batch]",
         "11": "slurmstepd-wlm: [5.0]",
@@ -122,7 +120,7 @@ def test_steps_are_found_by_the_titles_of_slurmstepd(tmp_path: Path) -> None:
     assert slurm.running_steps("5", others, tmp_path) == {"batch": 10, "0": 11, "extern": 12}
 
 
-def test_a_process_that_is_no_step_is_read_twice_and_not_again(tmp_path: Path) -> None:
+def test_a_process_that_is_no_step_is_read_twice_and_not_again(tmp_path):
     others: dict[str, int] = {}
     (tmp_path / "10").mkdir()
     (tmp_path / "11").mkdir()
@@ -136,9 +134,7 @@ def test_a_process_that_is_no_step_is_read_twice_and_not_again(tmp_path: Path) -
     assert others == {"10": 0}
 
 
-def test_the_scripts_name_an_absolute_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_scripts_name_an_absolute_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     slurm.install(Path("etc"))
     assert f"Prolog={tmp_path}/etc/prolog\n" in capsys.readouterr().out
@@ -148,7 +144,7 @@ def test_the_scripts_name_an_absolute_folder(
     assert set(modes.values()) == {0o755}
 
 
-def test_projects_of_accounts() -> None:
+def test_projects_of_accounts():
     environ = {"GRAMWATT_PROJECTS": "account:bio=genomics, account:ml=vision,wrong,account:a="}
     assert project_of_account(environ, "bio") == "genomics"
     assert project_of_account(environ, "ml") == "vision"

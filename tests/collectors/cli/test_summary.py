@@ -45,7 +45,7 @@ def document(**changes: Any) -> dict[str, Any]:
     return base | changes
 
 
-def test_the_whole_summary() -> None:
+def test_the_whole_summary():
     assert summary_lines(document(), "gramwatt report job j1") == [
         "gramwatt: train.py (vision) completed in 42.2 s",
         "  Energy               1.23 Wh (1.22 to 1.25), 97 % measured, 3 % estimated",
@@ -60,27 +60,27 @@ def test_the_whole_summary() -> None:
     ]
 
 
-def test_the_first_line_says_when_the_world_average_was_used() -> None:
+def test_the_first_line_says_when_the_world_average_was_used():
     notices = [{"code": "zone-unknown", "message": "m", "field": None}]
     first = summary_lines(document(notices=notices), "")[0]
     assert "world average" in first
 
 
-def test_a_provisional_score_says_so() -> None:
+def test_a_provisional_score_says_so():
     lines = summary_lines(document(provisional=True), "")
     assert any("provisional" in line for line in lines)
 
 
 @pytest.mark.parametrize("state", ["failed", "killed", "lost"])
-def test_how_it_ended_is_in_the_title(state: str) -> None:
+def test_how_it_ended_is_in_the_title(state):
     assert f" {state} in " in summary_lines(document(state=state), "")[0]
 
 
-def test_long_jobs_read_in_hours() -> None:
+def test_long_jobs_read_in_hours():
     assert summary_lines(document(duration_s=7325.0), "")[0].endswith("completed in 2 h 2 min")
 
 
-def test_a_synthetic_meter_is_the_first_thing_said() -> None:
+def test_a_synthetic_meter_is_the_first_thing_said():
     notices = [{"code": code, "message": "x"} for code in ("zone-unknown", "meter-synthetic")]
     first, second, _ = summary_lines(document(notices=notices), "")[:3]
     assert first.startswith("gramwatt: A synthetic meter was read, not hardware")

@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.collectors.devices.shared_board import (
-    SHARED_GPU,
-    Processes,
-    Tenant,
-    part_j,
-    shares,
-)
+from gramwatt.collectors.devices.shared_board import SHARED_GPU, Processes, Tenant, part_j, shares
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.sci.records.merge import MergedJob, merge

@@ -194,10 +194,7 @@ def test_the_users_of_a_board_with_their_time_and_memory(driver):
         SimpleNamespace(pid=8, smUtil=5, timeStamp=1_500),
         SimpleNamespace(pid=9, smUtil=4_294_967_295, timeStamp=2**63),  # a row not filled in
     ]
-    running = [
-        SimpleNamespace(pid=7, usedGpuMemory=64),
-        SimpleNamespace(pid=9, usedGpuMemory=None),
-    ]
+    running = [SimpleNamespace(pid=7, usedGpuMemory=64), SimpleNamespace(pid=9, usedGpuMemory=None)]
     port = driver(
         nvmlDeviceGetProcessUtilization=samples, nvmlDeviceGetComputeRunningProcesses=running
     )

@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.devices.board import (
-    DeviceLost,
-    NotSupported,
-)
+from gramwatt.collectors.devices.board import DeviceLost, NotSupported
 from gramwatt.collectors.settings.clock import NS_PER_S
-from tests.collectors.doubles.record import (
-    header,
-    record,
-)
+from tests.collectors.doubles.record import header, record
 from tests.collectors.doubles.replay import ReplayNvml
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.doubles.waveforms import waveform

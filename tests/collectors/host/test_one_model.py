@@ -31,7 +31,4 @@ def test_no_length_changes_the_power(seconds, monkeypatch):
     assert bench.total_j("cpu", "estimated") / seconds == pytest.approx(13.744)
     assert bench.total_j("ram", "estimated") / seconds == pytest.approx(12.16)
     assert (bench.span_s("cpu"), bench.span_s("ram")) == (seconds, seconds)
-    assert [meter for meter, _ in bench.sources()] == [
-        "gramwatt-cpu-model",
-        "gramwatt-ram-model",
-    ]
+    assert [meter for meter, _ in bench.sources()] == ["gramwatt-cpu-model", "gramwatt-ram-model"]

@@ -55,17 +55,7 @@ def test_any_text_of_the_client_library_is_read_as_by_its_parser(labels, value):
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "n 1 2 3",
-        "n",
-        "n{",
-        'n{a="1" 3',
-        "n{a=1} 3",
-        'n{a="1",a="2"} 3',
-        "n x",
-        "n 1 # 3",
-        "n{} ",
-    ],
+    ["n 1 2 3", "n", "n{", 'n{a="1" 3', "n{a=1} 3", 'n{a="1",a="2"} 3', "n x", "n 1 # 3", "n{} "],
 )
 def test_a_line_that_cannot_be_read_spoils_the_reading(line):
     with pytest.raises(ValueError, match=r"no (sample|labels)|could not convert"):

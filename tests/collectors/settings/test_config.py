@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramwatt.collectors.settings.catalogs import place_problems
-from gramwatt.collectors.settings.config import (
-    PARSERS,
-    describe,
-    project_file,
-    resolve,
-)
+from gramwatt.collectors.settings.config import PARSERS, describe, project_file, resolve
 
 
 @pytest.fixture
@@ -93,10 +88,7 @@ def test_secrets_are_hidden(places):
     environ, work, _ = places
     environ["GRAMWATT_API_KEY"] = "gw_topsecret"
     shown = describe(resolve({}, environ, work))
-    assert shown["api_key"] == {
-        "value": "(hidden)",
-        "origin": "environment GRAMWATT_API_KEY",
-    }
+    assert shown["api_key"] == {"value": "(hidden)", "origin": "environment GRAMWATT_API_KEY"}
     assert "topsecret" not in str(shown)
 
 

@@ -61,14 +61,7 @@ GITLAB = {
         (METAFLOW, "Fit.train", "metaflow:Fit/17/train", "1", None, "ana"),
         (FLYTE, "flow.train", "flyte:p/dev/abc", "0", None, None),
         ({"PREFECT__FLOW_RUN_ID": "f-1"}, "", "prefect:f-1", None, None, None),
-        (
-            {"KFP_RUN_ID": "r-1", "KFP_RUN_NAME": "mine"},
-            "mine",
-            "kubeflow:r-1",
-            None,
-            None,
-            None,
-        ),
+        ({"KFP_RUN_ID": "r-1", "KFP_RUN_NAME": "mine"}, "mine", "kubeflow:r-1", None, None, None),
         ({"SKYPILOT_TASK_ID": "sky-1_c_1"}, "", "skypilot:sky-1_c_1", None, None, None),
         ({"RAY_JOB_ID": "02000000"}, "", "ray:02000000", None, None, None),
         (
