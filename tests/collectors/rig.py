@@ -21,7 +21,7 @@ from gramwatt.collectors.settings.config import Config
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.collectors.track.counts import CLOSED, JobFolder, Totals
 from gramwatt.sci.records.merge import MergedJob, merge
-from gramwatt.sci.records.records import AnyRecord, IntervalRecord, decode
+from gramwatt.sci.records.records import AnyRecord, EndRecord, IntervalRecord, decode
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.memory import file_of
 from tests.collectors.virtual_clock import VirtualClock
@@ -197,6 +197,11 @@ class Rig:
 
     def records(self) -> list[AnyRecord]:
         return [decode(line) for line in self.folder().lines()]
+
+    def notices(self, code: str = "") -> list[str]:
+        """Those at the job's end, of a code or all."""
+        ends = by_type(self.records(), EndRecord)
+        return [text for end in ends for text in end.notices if text.startswith(code)]
 
     def merged(self) -> MergedJob:
         return merge(self.records())

@@ -9,9 +9,9 @@ import pytest
 
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.settings.clock import NS_PER_S
-from gramwatt.sci.records.records import UNREAD_W, EndRecord, IntervalRecord
+from gramwatt.sci.records.records import UNREAD_W, IntervalRecord
 from tests.collectors.doubles.synthetic import SyntheticNvml
-from tests.collectors.rig import Rig, by_type, energy_j, gpu
+from tests.collectors.rig import Rig, energy_j, gpu
 
 
 class Odd(SyntheticNvml):
@@ -57,11 +57,6 @@ def run(rig: Rig, duration_s: float = 120.0) -> list[IntervalRecord]:
     return rig.gpu_intervals()
 
 
-def notices(rig: Rig) -> list[str]:
-    (end,) = by_type(rig.records(), EndRecord)
-    return list(end.notices)
-
-
 def most_j(intervals: list[IntervalRecord]) -> float:
     """The most that intervals without readings can hold."""
     unread = [i for i in intervals if UNREAD_W in i.profile]
@@ -78,7 +73,7 @@ def test_the_rest_of_a_job_whose_board_is_lost_is_estimated_from_nothing_to_its_
     assert energy_j(found, "measured", "integrated") == pytest.approx(60 * 250, abs=300)
     assert energy_j(found) == pytest.approx(120 * 250, rel=0.01)
     assert most_j(found) == pytest.approx(60 * 700, rel=0.05)
-    assert any("may be anything from 0 to 700 W" in text for text in notices(rig))
+    assert any("may be anything from 0 to 700 W" in text for text in rig.notices())
 
 
 def test_a_counter_that_ran_on_is_believed(tmp_path):
@@ -113,7 +108,7 @@ def test_no_energy_is_counted_for_time_in_which_the_machine_slept(tmp_path, samp
     rig = Rig(tmp_path, gpu(counter=False, samples=samples))
     suspended(rig)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(60 * 250, rel=0.02)
-    assert any(text.startswith("machine-suspended: ") for text in notices(rig))
+    assert any(text.startswith("machine-suspended: ") for text in rig.notices())
 
 
 def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path):
@@ -121,7 +116,7 @@ def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path):
     rig = Rig(tmp_path, gpu(faults=[asleep]))
     suspended(rig)
     assert energy_j(rig.gpu_intervals(), "measured") == pytest.approx(60 * 250, rel=0.02)
-    assert not any("stood still" in text for text in notices(rig))
+    assert not any("stood still" in text for text in rig.notices())
 
 
 def test_a_counter_that_stays_still_after_its_machine_slept_is_frozen(tmp_path):
@@ -130,7 +125,7 @@ def test_a_counter_that_stays_still_after_its_machine_slept_is_frozen(tmp_path):
     intervals = rig.gpu_intervals()
     assert energy_j(intervals, "integrated") == pytest.approx(30 * 250, rel=0.05)
     assert energy_j(intervals) == pytest.approx(60 * 250, rel=0.02)
-    assert any("stood still" in text for text in notices(rig))
+    assert any("stood still" in text for text in rig.notices())
 
 
 @pytest.mark.parametrize("instead", [2_900_000, 80, 0])
@@ -138,7 +133,7 @@ def test_power_that_no_board_can_draw_is_not_integrated(tmp_path, instead):
     rig = OddRig(tmp_path, counter=False)
     rig.nvml.nonsense = (50, 55, instead)
     assert energy_j(run(rig), "integrated") == pytest.approx(120 * 250, rel=0.01)
-    assert any("its power sensor" in text for text in notices(rig))
+    assert any("its power sensor" in text for text in rig.notices())
 
 
 def test_a_board_that_always_says_nothing_stays_unknown(tmp_path):
@@ -156,11 +151,11 @@ def test_a_limit_that_changes_is_no_jump_of_the_counter(tmp_path, limits):
     found = run(rig, 90)
     assert energy_j(found, "measured") == pytest.approx(energy_j(found), rel=1e-6)
     assert low < high
-    assert not any("jumped" in text for text in notices(rig))
+    assert not any("jumped" in text for text in rig.notices())
 
 
 def test_counter_and_power_that_agree_are_believed_against_the_limit(tmp_path):
     rig = OddRig(tmp_path, power="mean")
     rig.nvml.limits = ((0, 100),)
     assert energy_j(run(rig), "measured") == pytest.approx(120 * 250, rel=0.02)
-    assert not any("jumped" in text for text in notices(rig))
+    assert not any("jumped" in text for text in rig.notices())

@@ -32,7 +32,7 @@ from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.records.records import DeviceRecord, EndRecord, IntervalRecord
+from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.rig import by_type, energy_j, gpu
 from tests.collectors.vendor_fakes import (
@@ -65,10 +65,6 @@ def devices(rig: VendorRig) -> list[DeviceRecord]:
     return [record for record in found if record.device_class not in ("cpu", "ram")]
 
 
-def notices(rig: VendorRig) -> list[str]:
-    return [text for end in by_type(rig.records(), EndRecord) for text in end.notices]
-
-
 def amd(*names: str, **more: Any) -> Make:
     return lambda rig: [AmdSmi(lambda: FakeAmdSmi(rig, *names, **more))]
 
@@ -83,8 +79,9 @@ def measured(rig: VendorRig, duration_s: float = 60.0, **more: Any) -> float:
     return rig.truth_j(begin_ns, end_ns) if rig.boards else 0.0
 
 
-def test_amd_energy_is_the_accumulator_times_its_resolution(tmp_path):
-    rig = VendorRig(tmp_path, amd("AMD Instinct MI300X"), gpu(SQUARE))
+@pytest.mark.parametrize("old_keys", [False, True])
+def test_amd_energy_is_the_accumulator_times_its_resolution(tmp_path, old_keys):
+    rig = VendorRig(tmp_path, amd("AMD Instinct MI300X", old_keys=old_keys), gpu(SQUARE))
     exact_j = measured(rig)
     assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
     (record,) = devices(rig)
@@ -92,7 +89,7 @@ def test_amd_energy_is_the_accumulator_times_its_resolution(tmp_path):
     assert (record.name, record.power_limit_w) == ("AMD Instinct MI300X", 750.0)
     assert record.memory_b == 192 * 2**30
     assert intervals(rig)[0].utilisation_mean == 0.75
-    assert [text for text in notices(rig) if "no GPU is measured" in text] == []
+    assert [text for text in rig.notices() if "no GPU is measured" in text] == []
 
 
 @pytest.mark.parametrize("billed", ["0,1", "0", "1"])
@@ -113,7 +110,7 @@ def test_dies_of_two_mi250_are_not_taken_for_one_board(tmp_path):
     measured(rig, 20.0)
     assert {i.device_id[:2] for i in intervals(rig)} == {"01"}
     assert energy_j(intervals(rig)) == pytest.approx(250 * 20 / 2, rel=1e-3)
-    (text,) = [text for text in notices(rig) if text.startswith("energy-unmeasured: ")]
+    (text,) = [text for text in rig.notices() if text.startswith("energy-unmeasured: ")]
     assert "its first die, which this process cannot see" in text
 
 
@@ -146,7 +143,7 @@ def test_a_counter_that_lies_is_replaced_by_integrated_power(tmp_path, vendor, f
     exact_j = measured(rig)
     assert energy_j(intervals(rig)) == pytest.approx(exact_j, rel=0.01)
     assert energy_j(intervals(rig), "integrated") > 100.0
-    assert any(text.startswith("meter-counter-reset") for text in notices(rig))
+    assert any(text.startswith("meter-counter-reset") for text in rig.notices())
 
 
 def test_without_a_counter_power_is_integrated_and_without_either_nothing_is_said_of_energy(
@@ -165,7 +162,7 @@ def test_without_a_counter_power_is_integrated_and_without_either_nothing_is_sai
     assert (first.kind, second.kind) == ("integrated", "estimated")
     assert energy_j(intervals(rig, first.device_id)) == pytest.approx(exact_j, rel=0.03)
     assert intervals(rig, second.device_id) == []
-    assert [text for text in notices(rig) if text.startswith("energy-unmeasured")] != []
+    assert [text for text in rig.notices() if text.startswith("energy-unmeasured")] != []
 
 
 def test_gaudi_reads_hlmls_counter(tmp_path):
@@ -271,7 +268,7 @@ def test_neuron_without_a_published_power_stays_unknown_with_a_notice(tmp_path):
     rig = VendorRig(tmp_path / "home", lambda _: [Neuron(tmp_path / "root")])
     measured(rig, 20.0)
     assert intervals(rig) == []
-    assert any("AWS does not publish" in text for text in notices(rig))
+    assert any("AWS does not publish" in text for text in rig.notices())
     assert len(devices(rig)) == 2
 
 
@@ -337,7 +334,7 @@ def test_a_device_whose_library_is_missing_leaves_the_energy_unknown(tmp_path):
     assert (record.name, record.meter) == ("AMD, not readable", "amdsmi")
     assert intervals(rig) == []
     assert "meter-source-absent: AMD is not measured: amdsmi cannot be imported; do this." in (
-        notices(rig)
+        rig.notices()
     )
 
 
@@ -456,7 +453,7 @@ def test_intels_counter_is_the_cards_else_its_packages(tmp_path, files, counted,
     (record,) = devices(rig)
     assert (record.meter, record.kind, record.device_class) == ("intel-hwmon", "measured", "gpu")
     assert record.power_limit_w == limit_w
-    assert any(PACKAGE in text for text in notices(rig)) == package
+    assert any(PACKAGE in text for text in rig.notices()) == package
     (part,) = [device for device in document(rig).devices if device.device_class == "gpu"]
     assert part.hardware == "intel-arc-a770"
 
@@ -468,7 +465,7 @@ def test_an_intel_gpu_without_a_counter_leaves_the_energy_unknown(tmp_path):
     measured(rig, 20.0)
     (record,) = devices(rig)
     assert (record.device_id, intervals(rig)) == ("intel-0000:03:00.0", [])
-    assert any("no energy counter of it in hwmon" in text for text in notices(rig))
+    assert any("no energy counter of it in hwmon" in text for text in rig.notices())
     (finding,) = [item for item in others(Target(place)) if item.what.startswith("Intel d")]
     assert (finding.state, finding.kind) == ("missing", None)
 
