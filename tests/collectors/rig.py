@@ -37,12 +37,15 @@ def gpu(waveform: dict[str, Any] = CONSTANT, **more: Any) -> dict[str, Any]:
 class Rig:
     """One machine: a clock, a GPU driver, a home, processes of a job, and meters started on it."""
 
+    double = SyntheticNvml
+    """What plays the driver."""
+
     def __init__(
         self, home: Path, *gpus: dict[str, Any], clock: VirtualClock | None = None, **spec: Any
     ) -> None:
         self.home, self.clock = home, clock or VirtualClock()
         spec.setdefault("origin_s", self.clock.now_ns() / NS_PER_S)
-        self.nvml = SyntheticNvml({"gpus": list(gpus), **spec}, self.clock)
+        self.nvml = self.double({"gpus": list(gpus), **spec}, self.clock)
         self.boot = "boot-1"
         self.clients: dict[int, int] = {}  # processes that live, and when they began [ns]
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
@@ -181,6 +184,15 @@ class Rig:
         self.run(duration_s, meter)
         self.stop(meter)
         return meter
+
+    def measured(self, duration_s: float = 60.0, **more: Any) -> float:
+        """Measure a job of that length [s]; the exact energy of the first board over it [J]."""
+        begin_ns = self.now()
+        meter = self.start(**more)
+        self.run(duration_s, meter)
+        end_ns = self.clock.now_ns()
+        self.stop(meter)
+        return self.truth_j(begin_ns, end_ns) if self.nvml.gpus else 0.0
 
     def kill(self, meter: JobMeter) -> None:
         """As SIGKILL: nothing more is written, the kernel lets go of the locks."""

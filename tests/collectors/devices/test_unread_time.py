@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,14 +41,9 @@ class Odd(SyntheticNvml):
 
 
 class OddRig(Rig):
-    """A machine with one board of that kind."""
+    """A machine with boards of that kind."""
 
-    nvml: Odd
-
-    def __init__(self, home: Path, **board: Any) -> None:
-        super().__init__(home)
-        spec = {"gpus": [gpu(**board)], "origin_s": self.clock.now_ns() / NS_PER_S}
-        self.nvml = Odd(spec, self.clock)
+    double = Odd
 
 
 def run(rig: Rig, duration_s: float = 120.0) -> list[IntervalRecord]:
@@ -130,14 +124,14 @@ def test_a_counter_that_stays_still_after_its_machine_slept_is_frozen(tmp_path):
 
 @pytest.mark.parametrize("instead", [2_900_000, 80, 0])
 def test_power_that_no_board_can_draw_is_not_integrated(tmp_path, instead):
-    rig = OddRig(tmp_path, counter=False)
+    rig = OddRig(tmp_path, gpu(counter=False))
     rig.nvml.nonsense = (50, 55, instead)
     assert energy_j(run(rig), "integrated") == pytest.approx(120 * 250, rel=0.01)
     assert any("its power sensor" in text for text in rig.notices())
 
 
 def test_a_board_that_always_says_nothing_stays_unknown(tmp_path):
-    rig = OddRig(tmp_path, counter=False)
+    rig = OddRig(tmp_path, gpu(counter=False))
     rig.nvml.nonsense = (0, 1e9, 0)
     assert run(rig) == []
 
@@ -146,7 +140,7 @@ def test_a_board_that_always_says_nothing_stays_unknown(tmp_path):
 def test_a_limit_that_changes_is_no_jump_of_the_counter(tmp_path, limits):
     low, high = sorted(w for _, w in limits)
     wave = {"type": "square", "low_w": 0.9 * limits[0][1], "high_w": 0.9 * limits[1][1]}
-    rig = OddRig(tmp_path, waveform={**wave, "period_s": 100.0, "duty": 0.5})
+    rig = OddRig(tmp_path, gpu(waveform={**wave, "period_s": 100.0, "duty": 0.5}))
     rig.nvml.limits = limits
     found = run(rig, 90)
     assert energy_j(found, "measured") == pytest.approx(energy_j(found), rel=1e-6)
@@ -155,7 +149,7 @@ def test_a_limit_that_changes_is_no_jump_of_the_counter(tmp_path, limits):
 
 
 def test_counter_and_power_that_agree_are_believed_against_the_limit(tmp_path):
-    rig = OddRig(tmp_path, power="mean")
+    rig = OddRig(tmp_path, gpu(power="mean"))
     rig.nvml.limits = ((0, 100),)
     assert energy_j(run(rig), "measured") == pytest.approx(120 * 250, rel=0.02)
     assert not any("jumped" in text for text in rig.notices())

@@ -282,9 +282,7 @@ def test_a_load_that_rises_is_measured_whenever_it_is_read_next(bench, end):
 
 def test_what_the_model_gave_is_not_called_rapl(bench):
     bench.cap.add("intel-rapl:0", "package-0", 0.0)  # stands still, as in some virtual machines
-    host = bench.measured()
-    bench.wait(20, host)
-    bench.stop(host)
+    bench.job(20)
     assert bench.sources()[0][0] == "rapl+gramwatt-cpu-model"
 
 
