@@ -255,9 +255,11 @@ class DevicePort:
         )
         return Values(counter_mj, power_mw)
 
-    def read_power(self, index: int) -> Values:
-        """Return the power of this moment without the counter, which may be costly to read."""
-        return Values(None, self.power_mw(index))
+    def read_power(self, index: int) -> float:
+        """Return the power [mW], its mean over the last second where the driver gives that, without
+        the counter, which may be costly to read.
+        """
+        return self.power_mw(index)
 
     def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
         """Return the driver's own power samples after `since_us`: (its time [us], power [mW]).

@@ -567,6 +567,9 @@ class EnergyMeter:
         sampled_j = self._sampled_j(time_ns, power_w) or 0.0
         if fault is None:
             self._short_j = max(0.0, sampled_j + self._pending_j - step_j)
+            span_s = (time_ns - start_ns) / NS_PER_S
+            if power_w is None and span_s >= AGREE_LEAST_S:  # some devices tell a counter alone
+                self.record_power(step_j / span_s)
             self._record(start_ns, time_ns, step_j, "measured")
             self._restart(time_ns, counter_mj, power_w)
         elif fault == "late":

@@ -45,6 +45,7 @@ POWER_AVERAGE_FIELD = 185
 POWER_INSTANT_FIELD = 186
 """NVML_FI_DEV_POWER_INSTANT [mW] (nvml.h, API version 13)."""
 FAST_FIELDS = (TOTAL_ENERGY_FIELD, POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD)
+MEAN_FIELD = (POWER_AVERAGE_FIELD,)
 PROFILE = (
     "utilisation_percents",
     "encoder_percent",
@@ -119,8 +120,8 @@ class Nvml(DevicePort):
 
     def __init__(self) -> None:
         super().__init__()
-        self._by_fields: set[int] = set()
-        """Boards whose power is read as a field, with its mean over a second."""
+        self._with_mean: set[int] = set()
+        """Boards that give the mean of their power over a second, as a field."""
         self._not_offered: set[tuple[int, str]] = set()
 
     def ask(self, call: str, index: int) -> Any:
@@ -172,12 +173,11 @@ class Nvml(DevicePort):
             )
         return Values(counter_mj, power_mw, mean_mw)
 
-    def read_power(self, index: int) -> Values:
-        """Return the power without the counter, which takes milliseconds on some boards."""
-        if index not in self._by_fields:
-            return Values(None, self.ask("power_mw", index))
-        instant_mw, mean_mw = self.fields(index, (POWER_INSTANT_FIELD, POWER_AVERAGE_FIELD))
-        return Values(None, mean_mw if instant_mw is None else instant_mw, mean_mw)
+    def read_power(self, index: int) -> float:
+        """Return the power [mW] without the counter, which takes milliseconds on some boards."""
+        mean_mw = self.fields(index, MEAN_FIELD)[0] if index in self._with_mean else None
+        power_mw: float = self.ask("power_mw", index) if mean_mw is None else mean_mw
+        return power_mw
 
     def profile(self, index: int, *, full: bool) -> Profile:
         """Return use and memory, where `full` also heat and what holds the clocks down.
@@ -243,8 +243,8 @@ class Nvml(DevicePort):
         power_mw = mean_mw if instant_mw is None else instant_mw
         if counter_mj is None and power_mw is None:
             self._not_offered.add((index, "fields"))
-        elif power_mw is not None:
-            self._by_fields.add(index)
+        elif mean_mw is not None:
+            self._with_mean.add(index)
         return Values(counter_mj, power_mw, mean_mw)
 
     def _unread(self, index: int) -> str:

@@ -1,9 +1,10 @@
 """The devices of one vendor that one job has on one node: found, read at their times, recorded.
 
-Counter and power are read once a second, on whole seconds. A counter that is costly to read is read
-every 5 s, and the power alone in the seconds between. While a boundary waits for the counter's
-tick, its device is read every 10 ms instead. A device without a working counter has its power
-sampled 10 to 15 times a second, at jittered moments so that no periodic load can lock to them.
+Counter and power are read once a second, on whole seconds. Of a board that gives its mean power of
+each second the counter is read every 5 s, and that mean alone in the seconds between. While a
+boundary waits for the counter's tick, its device is read every 10 ms instead. A device without a
+working counter has its power sampled 10 to 15 times a second, at jittered moments so that no
+periodic load can lock to them.
 
 A device that the job has and that cannot be described or read is in the journal all the same. It is
 asked again, and without an answer its energy stays unknown instead of too small.
@@ -56,12 +57,11 @@ CHECK_TICKS = 2
 INTERRUPTED_NS, INTERRUPTED_FACTOR = NS_PER_S // 200, 4
 """A reading that took longer, and so many times longer than the quickest, was interrupted by other
 work: it is repeated once, because its value may belong to any moment of the call."""
-COSTLY_NS = NS_PER_S // 1000
-"""A reading whose quickest took longer is costly. On an H100 the counter takes 2 to 20 ms of the
-processor, in the driver; power takes 0.02 ms (docs/measuring.md, "On a real board")."""
-COSTLY_EVERY_NS = 5 * NS_PER_S
-"""How often a counter is read that is costly to read. Intervals begin and end on such seconds; a
-meter and job that are killed together lose so much."""
+COUNTER_EVERY_NS = 5 * NS_PER_S
+"""How often the counter is read of a board that gives its mean power of each second. Intervals
+begin and end on such seconds; a meter and job that are killed together lose so much. On an H100 the
+counter takes 2 to 20 ms of the processor, in the driver, power 0.02 ms (docs/measuring.md, "On a
+real board")."""
 RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 """Pause before a driver or device that does not answer is asked again; it doubles each time."""
 NEVER_NS = 2**63
@@ -184,21 +184,19 @@ class Device:
             reading = reading._replace(counter_mj=None)
         return self.meter.plausible(reading)
 
-    def skips_counter(self, time_ns: int) -> bool:
-        """Return whether a counter that is costly to read is left alone on this whole second [ns].
-
-        Only where the driver gives the means of the seconds between, and all is well.
+    @property
+    def spares_counter(self) -> bool:
+        """True when most seconds may do without the counter: the driver gives the means of them,
+        and all is well.
         """
-        if self._quickest_ns <= COSTLY_NS or time_ns % COSTLY_EVERY_NS < NS_PER_S:
-            return False
         return self.check.has_means and not self.meter.needs_power and self.meter.fault is None
 
-    def read_power_only(self, time_ns: int) -> None:
-        """Record what the driver says of the power on a whole second [ns], without the counter."""
-        power_mw, mean_mw = self._power()
-        if mean_mw is not None and power_mw is not None:
+    def add_mean(self, time_ns: int) -> None:
+        """Record the mean power of the second before a whole one [ns]."""
+        mean_mw = self._power_mw()
+        if mean_mw is not None:
             self.check.add_mean(time_ns, mean_mw)
-            self.meter.record_power(w_from_mw(power_mw))
+            self.meter.record_power(w_from_mw(mean_mw))
 
     def add_reading(self, reading: Reading) -> None:
         """Record a whole second's reading, of this device or of another slice of its board."""
@@ -216,12 +214,12 @@ class Device:
         """Record the power of this moment, or the driver's buffered samples."""
         if self.drain():
             return
-        power_mw, mean_mw = self._power()  # where there is none the next sample spans this one
-        self.meter.add_power(self._timeline.now_ns(), power_mw if mean_mw is None else mean_mw)
+        power_mw = self._power_mw()  # where there is none the next sample spans this one
+        self.meter.add_power(self._timeline.now_ns(), power_mw)
 
     def add_check(self) -> None:
         """Read the power of this moment for the comparison with the counter."""
-        power_mw, _ = self._power()
+        power_mw = self._power_mw()
         if power_mw is not None:
             self.check.add_power(power_mw)
 
@@ -323,12 +321,9 @@ class Device:
                 self.buffer = self._open_buffer()
         meter.suspended_ns = suspended_ns
 
-    def _power(self) -> tuple[float | None, float | None]:
-        """Return the power of this moment and its mean over a second [mW], None where unknown."""
-        values = offered(lambda: self._port.read_power(self.index))
-        if values is None:
-            return None, None
-        return self.meter.plausible_mw(values.power_mw), self.meter.plausible_mw(values.mean_mw)
+    def _power_mw(self) -> float | None:
+        """Return the power without the counter [mW]; None where unknown."""
+        return self.meter.plausible_mw(offered(lambda: self._port.read_power(self.index)))
 
     def _pause(self, why: str, least_ns: int = RETRY_MIN_NS) -> None:
         """Leave the device alone for a while."""
@@ -522,8 +517,10 @@ class Sampler:
             self._tick_second(now_ns)
         else:
             self._tick_between(now_ns)
+        awaited = self.awaits_start
         self._plan()
-        self._put_changes()
+        if awaited or self._ticks % PROFILE_TICKS == 0:
+            self._put_changes()
 
     def stop(self, stop_ns: int) -> None:
         """Take the final readings, up to the stop [ns]."""
@@ -733,11 +730,12 @@ class Sampler:
         self._ticks += 1
         boards: dict[int, Reading] = {}  # slices of one board have one counter
         seen: list[Device] = []
+        counts = now_ns % COUNTER_EVERY_NS < TICK_NS
         for device in self.devices:
             if device.boundary is not None or now_ns < device.retry_at_ns:
                 continue
-            if device.skips_counter(now_ns):
-                device.read_power_only(now_ns)
+            if not counts and device.spares_counter:
+                device.add_mean(now_ns)
                 seen.append(device)
                 continue
             if device.buffer is not None:

@@ -66,6 +66,7 @@ OPEN_EVERY_NS = 10 * NS_PER_S
 SETTLE_NS = NS_PER_S * 3 // 10
 """How long after a boundary its readings are complete [ns]: the search for a counter's update."""
 RETRY_EVERY_NS = NS_PER_S
+NEVER_NS = 2**63
 LOOK_EVERY_NS, LOOK_EARLY_NS = NS_PER_S * 3 // 2, NS_PER_S * 6 // 10
 """How often the job's processes are looked at [ns], and how much earlier with a reading: so that
 with one each second every reading has its look, wherever in the second the last look was."""
@@ -165,6 +166,8 @@ class JobMeter:
         """The variables that each `track` in the command has seen, by its process."""
         self._disk_takes_lines = True
         self._open_at_ns = self._looked_ns = 0
+        self._reads_at_ns = NEVER_NS
+        """When a reading is due, as of the last `due_ns`."""
         self._size_at_ns = started_ns + 5 * NS_PER_S
         self.place_unchecked = self.role != COMMAND and bool(config.zone or config.region)
         if elsewhere:
@@ -211,14 +214,15 @@ class JobMeter:
     def due_ns(self) -> int:
         """Return when `tick` is due next, on the timeline [ns]."""
         due_ns = min(self._look_at_ns(), self._open_at_ns)
-        return min(due_ns, self.devices.due_ns()) if self.devices else due_ns
+        self._reads_at_ns = self.devices.due_ns() if self.devices else NEVER_NS
+        return min(due_ns, self._reads_at_ns)
 
     def tick(self) -> None:
         """Do what is due: look, read, journal; the latter also after something that raises."""
         now_ns = self.timeline.now_ns()
         try:
             # A look goes along with a reading, so that the meter wakes once for both.
-            reads = self.devices is not None and now_ns >= self.devices.due_ns()
+            reads = now_ns >= self._reads_at_ns
             if now_ns >= self._look_at_ns() - (LOOK_EARLY_NS if reads else 0):
                 self._look(now_ns)
             if not self.closed:

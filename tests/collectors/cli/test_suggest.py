@@ -3,9 +3,10 @@
 import json
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.app import build_app
+from gramwatt.collectors.cli.suggest import command as suggest_command
 from gramwatt.collectors.cli.suggest import lines
 from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.suggest.documents import SuggestDoc
@@ -13,10 +14,16 @@ from gramwatt.sci.suggest.documents import SuggestDoc
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ask():
-    app = build_app(lambda: None, ["suggest"])
-    return lambda *args, stdin=None: CliRunner().invoke(app, ["suggest", *args], input=stdin)
+    app = typer.Typer()
+    app.command(name="suggest")(suggest_command)
+    app.callback()(lambda: None)
+
+    def call(*args, stdin=None):
+        return CliRunner().invoke(app, ["suggest", *args], input=stdin)
+
+    return call
 
 
 def test_flags_and_document_give_the_same_answer(ask):
