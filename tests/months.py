@@ -1,10 +1,8 @@
-"""Months of job documents: by the statements, on SQLite in memory, and by plain arithmetic."""
+"""Months of job documents by the statements, on SQLite in memory."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gramwatt.sci.figures.document import JobDoc
-from gramwatt.sci.figures.quantity import Effect, Quantity, ends_of, total
 from gramwatt.sci.month.columns import TABLES
 from gramwatt.sci.month.document import Beside
 from gramwatt.sci.month.document import month_document as document_of
@@ -25,7 +22,6 @@ from gramwatt.sci.month.rows import Row, rows_of
 from gramwatt.sci.suggest.jobs import class_of, grouped
 from gramwatt.service.months.sums import sum_month
 
-TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 TYPES = {"text": "TEXT", "int": "BIGINT", "float": "DOUBLE PRECISION"}
 Advise = Callable[[Sequence[JobDoc]], list[SavingDoc]]
 
@@ -100,62 +96,6 @@ def month_document(
     trend = {before.month: before} if before is not None else {}
     known = {"complete": ended, "open_months": [] if ended else [month], "advice": advice}
     return document_of(sums, before, trend, Beside(**{**known, **beside}))
-
-
-def folded(figure: Quantity, job_id: str) -> tuple[Quantity, Effect]:
-    """A figure without its job's own inputs, and their effects on it in its unit as one."""
-    if not figure.relative:
-        return figure, (0.0, 0.0)
-    own = {id_ for id_ in figure.inputs if id_.endswith(f":{job_id}")}
-    low, high = ends_of({id_: figure.inputs[id_] for id_ in own})
-    return figure.without(own), (
-        figure.value * math.expm1(low),
-        figure.value * math.expm1(high),
-    )
-
-
-def plain_sum(jobs: Iterable[JobDoc], month: str, term: str) -> Quantity | None:
-    """A term over jobs of a month, added one by one."""
-    parts = [(job, months_of(job).get(month)) for job in jobs if job.excluded is None]
-    figures = ((job, getattr(part.sums, term)) for job, part in parts if part)
-    return plain_total(figures, "own:embodied" if term == "embodied_g" else "own")
-
-
-def plain_total(
-    parts: Iterable[tuple[JobDoc, Quantity | None]], own_id: str = "own"
-) -> Quantity | None:
-    """A sum of jobs' figures: what the jobs share counts once, their own by squares."""
-    figures, own = [], [0.0, 0.0]
-    for job, figure in parts:
-        if figure is None:
-            continue
-        shared, changes = folded(figure, job.job_id)
-        figures.append(shared)
-        own = [before + change**2 for before, change in zip(own, changes, strict=True)]
-    whole = total(figures)
-    if whole is None or not whole.relative or whole.effects is None:
-        return whole
-    low, high = (math.sqrt(square) for square in own)
-    effects = dict(whole.effects)
-    if low or high:
-        effects[own_id] = math.log1p(-low / whole.value), math.log1p(high / whole.value)
-    return whole._moved(effects)
-
-
-def plain_totals(jobs: Sequence[JobDoc], month: str) -> dict[str, Quantity | None]:
-    """E, O, M and C over jobs, added one by one."""
-    sums = {term: plain_sum(jobs, month, term) for term in TERMS[:3]}
-    operational, embodied = sums["operational_g"], sums["embodied_g"]
-    both = operational + embodied if operational and embodied else None
-    return {**sums, "total_g": both}
-
-
-def by(jobs: Iterable[JobDoc], key: Callable[[JobDoc], Any]) -> dict[Any, list[JobDoc]]:
-    """Jobs by a key."""
-    groups: dict[Any, list[JobDoc]] = defaultdict(list)
-    for job in jobs:
-        groups[key(job)].append(job)
-    return groups
 
 
 def alike(one: Any, other: Any, where: str = "") -> None:

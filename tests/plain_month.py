@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from gramwatt.sci.figures.document import JobDoc
-from gramwatt.sci.figures.quantity import KINDS, Quantity, kind_of_sum, of_sources, weakest
+from gramwatt.sci.figures.quantity import (
+    KINDS,
+    Effect,
+    Quantity,
+    ends_of,
+    kind_of_sum,
+    of_sources,
+    total,
+    weakest,
+)
 from gramwatt.sci.month.columns import JOB_TERMS, QUALITIES, TIERS
 from gramwatt.sci.month.month import Part, months_of
 from gramwatt.sci.month.rows import Row, rows_of
 from gramwatt.sci.score.assess import GRADE_NEEDS, quality
 from gramwatt.sci.suggest.jobs import class_of
-from tests.months import TERMS, by, plain_total
 
 BLOCKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "energy": ("energy_kwh_", KINDS),
@@ -26,6 +34,7 @@ BLOCKS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """The columns of each block of data quality: how they begin, and the kinds."""
 METHOD = ("engine_version", "catalog_version", "intensity_signal", "intensity_basis")
+TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 UNFINISHED = ("failed", "killed", "lost")
 
 
@@ -46,6 +55,47 @@ def plain(document: Any) -> Any:
     if isinstance(document, dict):
         return {name: plain(value) for name, value in document.items()}
     return [plain(item) for item in document] if isinstance(document, list) else document
+
+
+def folded(figure: Quantity, job_id: str) -> tuple[Quantity, Effect]:
+    """A figure without its job's own inputs, and their effects on it in its unit as one."""
+    if not figure.relative:
+        return figure, (0.0, 0.0)
+    own = {id_ for id_ in figure.inputs if id_.endswith(f":{job_id}")}
+    low, high = ends_of({id_: figure.inputs[id_] for id_ in own})
+    return figure.without(own), (
+        figure.value * math.expm1(low),
+        figure.value * math.expm1(high),
+    )
+
+
+def plain_total(
+    parts: Iterable[tuple[JobDoc, Quantity | None]], own_id: str = "own"
+) -> Quantity | None:
+    """A sum of jobs' figures: what the jobs share counts once, their own by squares."""
+    figures, own = [], [0.0, 0.0]
+    for job, figure in parts:
+        if figure is None:
+            continue
+        shared, changes = folded(figure, job.job_id)
+        figures.append(shared)
+        own = [before + change**2 for before, change in zip(own, changes, strict=True)]
+    whole = total(figures)
+    if whole is None or not whole.relative or whole.effects is None:
+        return whole
+    low, high = (math.sqrt(square) for square in own)
+    effects = dict(whole.effects)
+    if low or high:
+        effects[own_id] = math.log1p(-low / whole.value), math.log1p(high / whole.value)
+    return whole._moved(effects)
+
+
+def by(jobs: Iterable[JobDoc], key: Callable[[JobDoc], Any]) -> dict[Any, list[JobDoc]]:
+    """Jobs by a key."""
+    groups: dict[Any, list[JobDoc]] = defaultdict(list)
+    for job in jobs:
+        groups[key(job)].append(job)
+    return groups
 
 
 def scaled_to(figure: Quantity, value: float) -> Quantity:

@@ -15,10 +15,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from tests.service.keyed import KeyedClient
+from tests.service.keyed import KeyedClient, client_of
 from tests.service.processes import start_postgres
 
 
@@ -187,4 +186,4 @@ def light(tmp_path: Path, clock: Clock, sqlite_tables: Path) -> Iterator[Service
 @pytest.fixture
 def client(light: Service) -> FlaskClient:
     """A client of the app over SQLite."""
-    return create_app(service=light).test_client()
+    return client_of(light)

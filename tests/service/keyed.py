@@ -1,19 +1,40 @@
-"""A test client that shows a key, as every caller must; a test may give its own or none."""
+"""The one API client of tests: it shows a key, as every caller must, and sends journals."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
+import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
 
+from gramwatt.sci.records.records import AnyRecord
 from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.api.access import EXTENSION
+from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import UnknownKeyError
 from gramwatt.service.container import Service
+from tests.journals import body
 
 NAME = "api"
+NDJSON = "application/x-ndjson"
+NO_KEY = {"Authorization": ""}
+"""The headers of who shows no key."""
+
+
+def bearer(key: str) -> dict[str, str]:
+    """The headers of who shows this key."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+def with_key(
+    service: Service, name: str, scope: str, *projects: str, **more: Any
+) -> dict[str, str]:
+    """The headers of who shows a new key."""
+    return bearer(create_key(service, name, scope, projects, **more).key)
 
 
 def key_of(app: Flask) -> str:
@@ -36,3 +57,52 @@ class KeyedClient(FlaskClient):
         if not headers["Authorization"]:
             del headers["Authorization"]
         return super().open(*args, headers=headers, **options)
+
+    def send(self, job_id: str, records: Sequence[AnyRecord] | bytes, **options: Any) -> Any:
+        """The answer to records of a job, or to bytes in their place."""
+        data = records if isinstance(records, bytes) else body(records)
+        address = f"/v1/jobs/{job_id}/records"
+        return self.post(address, data=data, content_type=NDJSON, **options)
+
+    def take(self, records: Sequence[AnyRecord]) -> Any:
+        """Send records that must all be taken; the answer's document."""
+        answer = self.send(records[0].job_id, records)
+        assert (answer.status_code, answer.json["rejected"]) == (200, []), answer.text
+        return answer.json
+
+    def month(self, month: str, **query: Any) -> Any:
+        """The document of a month's report."""
+        answer = self.get(f"/v1/reports/monthly/{month}.json", query_string=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json
+
+
+def with_settings(service: Service, **settings: Any) -> Service:
+    """The service over the same store with other settings; `reports` may be those of them."""
+    reports = settings.get("reports")
+    if isinstance(reports, dict):
+        settings["reports"] = replace(service.config.reports, **reports)
+    return replace(service, config=replace(service.config, **settings))
+
+
+def client_of(service: Service, **settings: Any) -> KeyedClient:
+    """A client of an app over the service, with other settings."""
+    client = create_app(service=with_settings(service, **settings)).test_client()
+    assert isinstance(client, KeyedClient)
+    return client
+
+
+@contextmanager
+def statements(service: Service) -> Iterator[list[str]]:
+    """The SQL that goes to the database until the block ends."""
+    found: list[str] = []
+    listener = (
+        service.store.engine,
+        "before_cursor_execute",
+        lambda _connection, _cursor, text, *_: found.append(text),
+    )
+    sa.event.listen(*listener)
+    try:
+        yield found
+    finally:
+        sa.event.remove(*listener)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.service.keyed import bearer
+
 POSTGRES_S = 240.0
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Asks past any proxy that the machine has set, with the key of the server started last."""
@@ -74,7 +76,7 @@ def serving(
     with running(folder, module, "serve", "--port", "0", **settings) as process:
         address = process.says(r'gramwatt serves ([^\s"]+)')[1]
         key = (folder / "home" / "server.key").read_text().strip()
-        KEYS[address] = {"Authorization": f"Bearer {key}"}
+        KEYS[address] = bearer(key)
         DIRECT.addheaders = list(KEYS[address].items())
         yield process, address
 

@@ -26,6 +26,7 @@ from gramwatt.service.months.periodic import sum_newest_months
 from gramwatt.service.tasks import runs
 from tests.journals import body, journal, lines
 from tests.packages import ROOT
+from tests.service.keyed import bearer, client_of
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send
 from tests.simulation.test_real_kills import Sender, check
 
@@ -59,7 +60,7 @@ def test_gunicorns_workers_count_together_also_while_the_database_is_away(new_po
         address = process.says(r"Listening at: (\S+) ")[1]
         eventually(lambda: process.text.count("Booting worker") == 2, 60)
         key = ensure_home_key(tmp_path / "home")
-        KEYS[address] = {"Authorization": f"Bearer {key}"}
+        KEYS[address] = bearer(key)
         for number in range(6):
             content = body(journal(f"job-{number}"))
             for _ in range(2):
@@ -99,7 +100,7 @@ def test_gunicorn_started_while_the_database_is_away_answers_once_it_is_there(
         away.enter_context(taken_away(url))
         with running(tmp_path, *command, **settings, GRAMWATT_WORKERS="1") as process:
             address = process.says(r"Listening at: (\S+) ")[1]
-            KEYS[address] = {"Authorization": f"Bearer {ensure_home_key(tmp_path / 'home')}"}
+            KEYS[address] = bearer(ensure_home_key(tmp_path / "home"))
             assert asked(f"{address}/healthz")[:2] == (200, {"status": "ok"})
             for path in ("/readyz", "/v1/jobs"):
                 status, answer, retry_after = asked(address + path)
@@ -159,7 +160,7 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(new_postgr
     with running(tmp_path, *command, **settings) as process, ThreadPoolExecutor(3) as threads:
         address = process.says(r"Listening at: (\S+) ")[1]
         eventually(lambda: process.text.count("Booting worker") == 2, 60)
-        KEYS[address] = {"Authorization": f"Bearer {ensure_home_key(tmp_path / 'home')}"}
+        KEYS[address] = bearer(ensure_home_key(tmp_path / "home"))
         sender = Sender(address)
         work = [threads.submit(sender.send_all, job_id) for job_id in jobs]
         eventually(lambda: len(get(f"{address}/v1/jobs")["jobs"]) == len(jobs), 60)
@@ -207,7 +208,7 @@ class taken_away:  # noqa: N801  # reads as a word
 def test_a_key_that_was_let_in_to_metrics_is_while_the_database_is_away(light, monkeypatch):
     app = create_app(service=light)
     keys = {name: create_key(light, name, "read").key for name in ("prometheus", "new", "revoked")}
-    shown = {name: {"Authorization": f"Bearer {key}"} for name, key in keys.items()}
+    shown = {name: bearer(key) for name, key in keys.items()}
     client = app.test_client()
     for name in ("prometheus", "revoked"):
         assert client.get("/metrics", headers=shown[name]).status_code == 200
@@ -234,7 +235,7 @@ def test_metrics_tell_what_the_store_holds(service, clock):
     key = runs.begin(service, "close-silent", "h:1")
     runs.end(service, key, None)
     runs.end(service, runs.begin(service, "backup", "h:1"), "disk full")
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     found = samples(client.get("/metrics").get_data(as_text=True))
     total = job_document(service, "job-1").document.total_g
     for bound in ("value", "low", "high"):
@@ -258,7 +259,7 @@ def test_every_query_of_dashboard_and_alerts_names_metrics_and_labels_that_exist
     ingest(light, "job-1", lines(journal(start=clock.now)))
     sum_newest_months(light)
     runs.end(light, runs.begin(light, "close-silent", "h:1"), None)
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     client.get("/healthz")
     known = {}
     for name, labels in samples(client.get("/metrics").get_data(as_text=True)):

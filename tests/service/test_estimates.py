@@ -10,12 +10,12 @@ from flask.testing import FlaskClient
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.figures.errors import ScoreError
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.scoring import score_records
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import Writer
+from tests.service.keyed import client_of
 
 QUESTION = {"hardware": "nvidia-l4", "hours": 10, "zone": "SE", "pue": 1.2, "host": False}
 
@@ -125,7 +125,7 @@ def test_the_overlay_of_a_service(tmp_path: Path) -> None:
     config = ServiceConfig(home=tmp_path, database_url=url, overlay=file)
     service = Service.open(config)
     upgrade(service.store)
-    answer = create_app(service=service).test_client().post("/v1/estimates", json=QUESTION).json
+    answer = client_of(service).post("/v1/estimates", json=QUESTION).json
     [answer] = answer["answers"]
     assert answer["energy_kwh"]["value"] == pytest.approx(0.060 * 10 * 0.7)
     assert [n["message"] for n in answer["notices"] if n["code"] == "overlay-used"] == [

@@ -20,7 +20,6 @@ import sqlalchemy as sa
 
 from gramwatt.reports import job
 from gramwatt.service import rendering
-from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.jobs.documents import job_document
@@ -28,6 +27,7 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.rendering import RenderProcess, render
 from tests.journals import body, journal, lines
+from tests.service.keyed import client_of
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
 
 
@@ -156,7 +156,7 @@ def test_a_statement_that_the_database_refuses_is_our_fault(light, caplog):
     ingest(light, "job-1", lines(journal()))
     with light.store.write() as session:
         session.execute(sa.text("ALTER TABLE intervals RENAME TO gone"))
-    answer = create_app(service=light).test_client().get("/v1/jobs/job-1/intervals")
+    answer = client_of(light).get("/v1/jobs/job-1/intervals")
     assert (answer.status_code, answer.headers.get("Retry-After")) == (500, None)
     assert "no such table" in caplog.text
 

@@ -114,8 +114,7 @@ SERVED = {"model_parameters": "8e9", "batch_size": "8", "precision": "bf16"}
 
 
 def send(client: FlaskClient, job_id: str, **about: object) -> None:
-    records = body(journal(job_id, minutes=60, **about))  # type: ignore[arg-type]
-    sent = client.post(f"/v1/jobs/{job_id}/records", data=records, headers=NDJSON)
+    sent = client.send(job_id, journal(job_id, minutes=60, **about))
     assert sent.status_code == 200
 
 

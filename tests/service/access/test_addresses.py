@@ -1,28 +1,19 @@
 """Hosts, addresses and ports in every form in which people and proxies write them."""
 
-from dataclasses import replace
-
 import pytest
 import sqlalchemy as sa
 
 from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.sessions import new_link
 from gramwatt.service.addresses import parse_url
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
-from gramwatt.service.container import Service
 from tests.service.cli.command import gramwatt
-
-NO_KEY = {"Authorization": ""}
+from tests.service.keyed import NO_KEY, client_of
 
 
 def read(tmp_path, **more):
     names = {f"GRAMWATT_{name}": text for name, text in more.items()}
     return from_environment({"GRAMWATT_HOME": str(tmp_path), **names})
-
-
-def app_with(light, **settings):
-    return create_app(Service(replace(light.config, **settings), light.store)).test_client()
 
 
 @pytest.mark.parametrize(
@@ -37,7 +28,7 @@ def app_with(light, **settings):
     ],
 )
 def test_a_host_is_known_however_it_is_written(light, tmp_path, setting, host):
-    client = app_with(light, hosts=read(tmp_path, HOSTS=setting).hosts)
+    client = client_of(light, hosts=read(tmp_path, HOSTS=setting).hosts)
     assert client.get("/v1/jobs", headers={"Host": host}).status_code == 200
     assert client.get("/v1/jobs", headers={"Host": "x.example"}).json["code"] == "untrusted-host"
 
@@ -65,7 +56,7 @@ def test_what_is_not_a_host_is_refused_at_the_start(tmp_path, name, text):
 def test_a_proxy_is_known_on_a_socket_of_both_kinds_and_the_client_has_no_port(
     light, tmp_path, setting, peer, said, client
 ):
-    app = app_with(light, trusted_proxies=read(tmp_path, TRUSTED_PROXIES=setting).trusted_proxies)
+    app = client_of(light, trusted_proxies=read(tmp_path, TRUSTED_PROXIES=setting).trusted_proxies)
     heads = {"X-Forwarded-For": said, "X-Forwarded-Proto": "https"}
     app.delete("/v1/keys/none", headers=heads, environ_base={"REMOTE_ADDR": peer})
     app.get("/v1/keys", headers=heads | NO_KEY, environ_base={"REMOTE_ADDR": peer})
@@ -76,7 +67,7 @@ def test_a_proxy_is_known_on_a_socket_of_both_kinds_and_the_client_has_no_port(
 def test_a_port_of_each_connection_makes_no_caller_of_its_own(light, tmp_path, peer):
     """Nor a proxy on a Unix socket, which has no address."""
     proxies = read(tmp_path, TRUSTED_PROXIES="127.0.0.1").trusted_proxies
-    app = app_with(light, trusted_proxies=proxies, requests_per_s=0.5)
+    app = client_of(light, trusted_proxies=proxies, requests_per_s=0.5)
     there = {"environ_base": {"REMOTE_ADDR": peer}}
     codes = [
         app.get(
@@ -90,7 +81,7 @@ def test_a_port_of_each_connection_makes_no_caller_of_its_own(light, tmp_path, p
 
 def test_pages_under_a_path_are_refused_where_they_would_be_broken(light, tmp_path):
     proxies = read(tmp_path, TRUSTED_PROXIES="127.0.0.1").trusted_proxies
-    app = app_with(light, trusted_proxies=proxies)
+    app = client_of(light, trusted_proxies=proxies)
     under = {"X-Forwarded-Prefix": "/gramwatt"}
     assert "host name of their own" in app.get("/projects", headers=under).text
     assert app.get("/v1/jobs", headers=under).status_code == 200
@@ -100,7 +91,7 @@ def test_pages_under_a_path_are_refused_where_they_would_be_broken(light, tmp_pa
 
 
 def test_a_button_behind_a_proxy_that_drops_the_port_says_what_to_pass(light):
-    client = app_with(light)
+    client = client_of(light)
     client.get(f"/login?token={new_link(light, 'ada')}", headers=NO_KEY)
     for origin, says in (("http://localhost:18083", True), ("http://evil.example", False)):
         answer = client.delete("/v1/keys/a", headers=NO_KEY | {"Origin": origin})

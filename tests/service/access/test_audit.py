@@ -5,12 +5,12 @@ import json
 import pytest
 
 from gramwatt.service.access.keys import create_key
-from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import client_of
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_what_takes_data_out_or_brings_it_back_is_an_entry(tmp_path, monkeypatch
     gramwatt("admin", "db", "upgrade")
     service = Service.open(from_environment())
     ingest(service, "job-1", lines(journal()))
-    client = create_app(service).test_client()
+    client = client_of(service)
     assert client.post("/v1/jobs/job-1/rescore", json={"reason": "why not"}).status_code == 200
     for command in (
         ("evidence", "export", "job-1", "-o", "job-1.zip"),

@@ -23,6 +23,7 @@ from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.scopes import SCOPES
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import NO_KEY, bearer, client_of
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_key_is_made_listed_used_and_revoked(home):
     ]
     assert key not in listed
     client = create_app(Service.open(from_environment())).test_client()
-    shown = {"Authorization": f"Bearer {key}"}
+    shown = bearer(key)
     assert client.get("/v1/jobs", headers=shown).status_code == 403
     assert gramwatt("admin", "key", "revoke", "ci") == (0, "revoked ci\n", "")
     assert client.get("/v1/jobs", headers=shown).status_code == 401
@@ -96,22 +97,21 @@ def test_a_name_is_taken_until_it_is_revoked(home):
 def test_a_link_for_a_browser_works_once(home):
     link = gramwatt("serve", "--link", "--url", "http://localhost")[1].strip()
     client = create_app(Service.open(from_environment())).test_client()
-    nobody = {"Authorization": ""}
     path = link.removeprefix("http://localhost")
-    first = client.get(path, headers=nobody)
+    first = client.get(path, headers=NO_KEY)
     assert first.status_code == 200
     (cookie,) = first.headers.getlist("Set-Cookie")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
     assert path.partition("=")[2] not in first.text
-    assert client.get("/", headers=nobody).status_code == 200
+    assert client.get("/", headers=NO_KEY).status_code == 200
     other = client.application.test_client()
-    assert other.get(path, headers=nobody).status_code == 401
-    assert other.get("/", headers=nobody).status_code == 401
+    assert other.get(path, headers=NO_KEY).status_code == 401
+    assert other.get("/", headers=NO_KEY).status_code == 401
     assert (
-        client.post("/logout", headers=nobody | {"Sec-Fetch-Site": "same-origin"}).status_code
+        client.post("/logout", headers=NO_KEY | {"Sec-Fetch-Site": "same-origin"}).status_code
         == 303
     )
-    assert client.get("/", headers=nobody).status_code == 401
+    assert client.get("/", headers=NO_KEY).status_code == 401
 
 
 def test_the_server_s_own_key_is_this_user_s_alone(home):
@@ -185,8 +185,8 @@ def test_what_others_wrote_is_one_line_of_the_audit_log(home):
         1
     ].strip()
     service = Service.open(from_environment())
-    ask = create_app(service).test_client()
-    answer = ask.delete(f"/v1/keys/{quote(forged)}", headers={"Authorization": f"Bearer {key}"})
+    ask = client_of(service)
+    answer = ask.delete(f"/v1/keys/{quote(forged)}", headers=bearer(key))
     assert answer.status_code == 403
     audit.log(service, "exported", forged)
     entries = json.loads(gramwatt("admin", "log", "--json")[1])["entries"]

@@ -9,6 +9,7 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
+from tests.service.keyed import NO_KEY
 from tests.service.processes import get, serving
 
 HEAD = b"POST /v1/jobs/job-1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
@@ -64,9 +65,7 @@ def through_proxy(light, clock):
     def ask(proxy, **headers):
         clock.turn(hours=1)
         shown = {name.replace("_", "-"): text for name, text in headers.items()}
-        answer = client.get(
-            "/v1/jobs", headers={"Authorization": "", **shown}, environ_base={"REMOTE_ADDR": proxy}
-        )
+        answer = client.get("/v1/jobs", headers=NO_KEY | shown, environ_base={"REMOTE_ADDR": proxy})
         return answer, client.get("/v1/audit?limit=1").json["entries"][0]["address"]
 
     return ask

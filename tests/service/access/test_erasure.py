@@ -5,15 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.app import create_app
 from gramwatt.service.erasure import ACTORS, OWN
 from gramwatt.service.store import months
 from gramwatt.service.store.tables import METADATA
 from gramwatt.service.tasks.table import TASKS
-from tests.journals import body, journal
+from tests.journals import journal
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import bearer, client_of
 
-NDJSON = "application/x-ndjson"
 MAY, START = "/v1/reports/monthly/2026-05", datetime(2026, 5, 4, 8, tzinfo=UTC)
 SECRET = "zeppelin-7"
 """The project that is deleted; so its jobs, names and model begin too."""
@@ -21,8 +20,7 @@ SECRET = "zeppelin-7"
 
 def post(client, job_id, days=0, **about):
     start = START + timedelta(days=days)
-    sent = body(journal(job_id, start=start, zone="FR", **about))
-    answer = client.post(f"/v1/jobs/{job_id}/records", data=sent, content_type=NDJSON)
+    answer = client.send(job_id, journal(job_id, start=start, zone="FR", **about))
     assert answer.status_code == 200, answer.json
 
 
@@ -44,7 +42,7 @@ def names_left(service, name):
 
 @pytest.fixture
 def client(service):
-    return create_app(service=service).test_client()
+    return client_of(service)
 
 
 @pytest.fixture
@@ -109,7 +107,7 @@ def test_a_persons_name_is_blanked_where_it_stands_and_the_alias_is_everywhere(c
     TASKS["rescore-factors"].action(service)
     TASKS["monthly-reports"].action(service)
     key = client.post("/v1/keys", json={"name": ada, "scope": "admin"}).json["key"]
-    by_ada = {"headers": {"Authorization": f"Bearer {key}"}}
+    by_ada = {"headers": bearer(key)}
     change = {"name": "other", "reason": "so it is called"}
     assert client.patch("/v1/jobs/job-2", json=change, **by_ada).status_code == 200
     budget = {"project": "vision", "limit_kg": 5, "email": ada}
@@ -146,14 +144,14 @@ def test_a_persons_name_is_blanked_where_it_stands_and_the_alias_is_everywhere(c
 def test_who_deleted_a_job_is_told_by_name_until_it_is_erased(client):
     post(client, "job-1")
     key = client.post("/v1/keys", json={"name": "ada", "scope": "admin"}).json["key"]
-    client.delete("/v1/jobs/job-1", headers={"Authorization": f"Bearer {key}"})
+    client.delete("/v1/jobs/job-1", headers=bearer(key))
     assert client.get("/v1/jobs/job-1").json["deleted_by"] == "ada"
     alias = client.delete("/v1/people/ada").json["alias"]
     assert client.get("/v1/jobs/job-1").json["deleted_by"] == alias
 
 
 def test_one_persons_jobs_are_exported_and_deleted_by_command_with_a_record(service, tmp_path):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     post(client, "job-1", tags={"user": "ada"})
     post(client, "job-2", 1, tags={"user": "bob"})
     url = ("--database-url", service.store.url.render_as_string(hide_password=False))

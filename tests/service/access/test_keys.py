@@ -1,6 +1,5 @@
 """Keys: what each scope may do, whose jobs each key sees, and what is refused without one."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,22 +11,16 @@ from gramwatt.service.access.audit import audit_page
 from gramwatt.service.access.keys import create_key, revoke_key, rotate_key
 from gramwatt.service.api.access import declared
 from gramwatt.service.app import create_app
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.base import Base, way_to_project
 from gramwatt.service.store.serving import TaskRun
 from gramwatt.service.store.tables import METADATA
 from gramwatt.service.tasks.upkeep import delete_old_audit
-from tests.journals import body, journal, lines
+from tests.journals import journal, lines
+from tests.service.keyed import NO_KEY, bearer, with_key, with_settings
 
-NDJSON = "application/x-ndjson"
 NEW = bound_id("new", "A")
-NO_KEY = {"Authorization": ""}
-
-
-def with_key(service, name, scope, *projects, **more):
-    return {"Authorization": f"Bearer {create_key(service, name, scope, projects, **more).key}"}
 
 
 def code(answer):
@@ -88,8 +81,8 @@ def test_a_text_that_is_no_key_is_refused(client):
 def test_a_key_with_another_secret_is_refused(client, light):
     made = create_key(light, "ci", "read").key
     wrong = made[:-1] + ("A" if made[-1] != "A" else "B")
-    assert client.get("/v1/jobs", headers={"Authorization": f"Bearer {made}"}).status_code == 200
-    assert client.get("/v1/jobs", headers={"Authorization": f"Bearer {wrong}"}).status_code == 401
+    assert client.get("/v1/jobs", headers=bearer(made)).status_code == 200
+    assert client.get("/v1/jobs", headers=bearer(wrong)).status_code == 401
 
 
 def test_the_store_keeps_no_key(client, light):
@@ -115,9 +108,7 @@ def test_what_each_scope_may_do(client, light, scope, allowed):
     ingest(light, "job-1", lines(journal()))
     key = with_key(light, scope, scope)
     asked = {
-        "send": client.post(
-            "/v1/jobs/job-1/records", data=body(journal()), content_type=NDJSON, headers=key
-        ),
+        "send": client.send("job-1", journal(), headers=key),
         "list": client.get("/v1/jobs", headers=key),
         "ask": client.post(
             "/v1/estimates",
@@ -155,7 +146,7 @@ def test_a_key_lives_from_its_making_to_its_end(client, light, clock):
         "/v1/keys", json={"name": "ci", "scope": "read", "projects": ["A"], "expires_days": 90}
     ).json
     assert made["expires_at"] == "2026-08-31T12:00:00.000000Z"  # 2 June + 90 days
-    key = {"Authorization": f"Bearer {made['key']}"}
+    key = bearer(made["key"])
     assert client.get("/v1/jobs", headers=key).status_code == 200
     (row,) = [row for row in client.get("/v1/keys").json["keys"] if row["name"] == "ci"]
     assert row == {name: value for name, value in made.items() if name != "key"} | {
@@ -168,20 +159,20 @@ def test_a_key_lives_from_its_making_to_its_end(client, light, clock):
     assert client.delete("/v1/keys/ci").json["name"] == "ci"
     assert code(client.delete("/v1/keys/ci")) == (404, "unknown-key")
     second = client.post("/v1/keys", json={"name": "ci", "scope": "read"}).json["key"]
-    assert client.get("/v1/jobs", headers={"Authorization": f"Bearer {second}"}).status_code == 200
+    assert client.get("/v1/jobs", headers=bearer(second)).status_code == 200
 
 
 def test_a_key_that_is_rotated_works_until_its_overlap_ends(client, light, clock):
     old = with_key(light, "ci", "ingest", "A", expires=timedelta(days=30))
     before = client.get("/v1/keys").json["keys"]
     made = client.post("/v1/keys/ci/rotate", json={"overlap_hours": 2}).json
-    new = {"Authorization": f"Bearer {made['key']}"}
+    new = bearer(made["key"])
     assert (made["scope"], made["projects"]) == ("ingest", ["A"])
     assert made["expires_at"] == "2026-07-02T12:00:00.000000Z"  # 30 days again
     assert code(client.post("/v1/keys", json={"name": "ci", "scope": "read"}))[0] == 409
 
     def works(key):
-        return send(client, NEW, journal(NEW, project="A"), key).status_code == 200
+        return client.send(NEW, journal(NEW, project="A"), headers=key).status_code == 200
 
     assert [works(key) for key in (old, new)] == [True, True]
     clock.turn(hours=2)
@@ -192,7 +183,7 @@ def test_a_key_that_is_rotated_works_until_its_overlap_ends(client, light, clock
     assert [row["prefix"] for row in rows] == [made["prefix"], third["prefix"]]
     gone = client.delete(f"/v1/keys/ci?prefix={made['prefix']}")
     assert (gone.status_code, works(new)) == (200, False)
-    assert works({"Authorization": f"Bearer {third['key']}"})
+    assert works(bearer(third["key"]))
     assert len(keys) == len(before) + 1
     assert code(client.post("/v1/keys/none/rotate", json={})) == (404, "unknown-key")
     acts = [(e["action"], e["subject"]) for e in client.get("/v1/audit").json["entries"]]
@@ -294,7 +285,7 @@ def test_a_later_key_of_the_same_name_gets_nothing_kept_for_the_first(client, tw
     changed = client.patch("/v1/jobs/job-A", json={"name": "n"}, headers=first | say)
     assert changed.status_code == 200
     rotated = rotate_key(two, "ci", timedelta(hours=1)).key
-    again = {"Authorization": f"Bearer {rotated}"} | say
+    again = bearer(rotated) | say
     assert client.patch("/v1/jobs/job-A", json={"name": "n"}, headers=again).data == changed.data
     revoke_key(two, "ci")
     other = with_key(two, "ci", "admin", "B")
@@ -318,24 +309,21 @@ def test_a_bound_key_opens_jobs_of_its_project_only(client, two):
     assert code(put("job-B", project="A")) == (404, "unknown-job")
 
 
-def send(client, job_id, records, key):
-    return client.post(
-        f"/v1/jobs/{job_id}/records", data=body(records), content_type=NDJSON, headers=key
-    )
-
-
 def test_a_bound_key_sends_jobs_of_its_project_only(client, two):
     key = with_key(two, "i", "ingest", "A")
-    own = send(client, NEW, journal(NEW, project="A"), key)
+    own = client.send(NEW, journal(NEW, project="A"), headers=key)
     assert (own.status_code, own.json["accepted"]) == (200, 9)
-    foreign = send(client, "foreign", journal("foreign", project="B"), key)
+    foreign = client.send("foreign", journal("foreign", project="B"), headers=key)
     assert code(foreign) == (403, "forbidden")
     assert code(client.get("/v1/jobs/foreign")) == (404, "unknown-job")
-    undeclared = send(client, "none", journal("none"), key)
+    undeclared = client.send("none", journal("none"), headers=key)
     assert code(undeclared) == (403, "forbidden")
     client.delete("/v1/jobs/job-B")
-    assert code(send(client, "job-B", journal("job-B", project="B"), None)) == (410, "deleted-job")
-    taken = send(client, "job-B", journal("job-B", project="A"), key)
+    assert code(client.send("job-B", journal("job-B", project="B"), headers=None)) == (
+        410,
+        "deleted-job",
+    )
+    taken = client.send("job-B", journal("job-B", project="A"), headers=key)
     assert code(taken) == (404, "unknown-job")
 
 
@@ -454,7 +442,7 @@ def test_old_entries_of_the_audit_log_are_deleted_and_that_is_an_entry(service, 
     clock.turn(days=40)
     create_key(service, "new", "read")
     clock.turn(days=51)
-    kept_90_days = Service(replace(service.config, keep_audit=timedelta(days=90)), service.store)
+    kept_90_days = with_settings(service, keep_audit=timedelta(days=90))
     assert (delete_old_audit(service), delete_old_audit(kept_90_days)) == (0, 1)
     assert delete_old_audit(kept_90_days) == 0
     entries = audit_page(service, 10, None).entries

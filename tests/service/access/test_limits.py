@@ -1,18 +1,13 @@
 """How often a caller may ask, and what a web page of another site cannot do."""
 
-from dataclasses import replace
-
 import pytest
 
 from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.access.sessions import new_link
 from gramwatt.service.api.access import BUCKETS_MOST, Buckets
-from gramwatt.service.app import create_app
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
-from tests.journals import body, journal, lines
-
-NO_KEY = {"Authorization": ""}
+from tests.journals import journal, lines
+from tests.service.keyed import NO_KEY, bearer, client_of
 
 
 def test_a_bucket_holds_a_burst_and_fills_up_again():
@@ -37,33 +32,26 @@ def test_buckets_that_are_kept_have_an_end():
 
 
 def test_a_key_that_asks_too_often_waits_and_the_others_do_not(light):
-    config = replace(light.config, requests_per_s=0.5)  # 5 at once
-    client = create_app(service=Service(config, light.store)).test_client()
+    client = client_of(light, requests_per_s=0.5)  # 5 at once
     keys = [create_key(light, name, "admin").key for name in ("one", "other")]
-    one, other = ({"Authorization": f"Bearer {key}"} for key in keys)
+    one, other = (bearer(key) for key in keys)
     found = [client.get("/v1/jobs", headers=one) for _ in range(6)]
     assert [answer.status_code for answer in found] == [200] * 5 + [429]
     assert (found[5].json["code"], found[5].headers["Retry-After"]) == ("too-many-requests", "2")
     assert client.get("/v1/jobs", headers=other).status_code == 200
     revoke_key(light, "other")
-    next_one = {"Authorization": f"Bearer {create_key(light, 'other', 'admin').key}"}
+    next_one = bearer(create_key(light, "other", "admin").key)
     found = [client.get("/v1/jobs", headers=next_one) for _ in range(5)]  # not the other's bucket
     assert [answer.status_code for answer in found] == [200] * 5
     # Records have a bucket of their own, ten times as large.
     for _ in range(20):
-        sent = client.post(
-            "/v1/jobs/job-1/records",
-            data=body(journal()),
-            content_type="application/x-ndjson",
-            headers=one,
-        )
+        sent = client.send("job-1", journal(), headers=one)
         assert sent.status_code == 200
 
 
 def test_who_shows_no_key_is_limited_and_keeps_nobody_out(light):
-    config = replace(light.config, requests_per_s=0.5)
-    client = create_app(service=Service(config, light.store)).test_client()
-    key = {"Authorization": f"Bearer {create_key(light, 'one', 'read').key}"}
+    client = client_of(light, requests_per_s=0.5)
+    key = bearer(create_key(light, "one", "read").key)
     found = [client.get("/v1/jobs", headers=NO_KEY).status_code for _ in range(7)]
     assert found == [401] * 5 + [429] * 2
     assert client.get("/v1/jobs", headers=key).status_code == 200

@@ -14,6 +14,7 @@ from gramwatt.service.container import Caller
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.scopes import INCLUDED
 from tests.journals import journal, lines
+from tests.service.keyed import NO_KEY, bearer
 
 RULES = {
     "anybody": """
@@ -162,7 +163,7 @@ def test_every_route_has_a_rule_here(app):
 @pytest.mark.parametrize("scope", ["ingest", "metrics", "read", "member", "admin"])
 def test_who_may_call_each_route_and_what_they_learn(app, light, scope, project):
     projects = [project] if project else []
-    key = {"Authorization": f"Bearer {create_key(light, 'k', scope, projects).key}"}
+    key = bearer(create_key(light, "k", scope, projects).key)
     client, wrong, told = app.test_client(), {}, {}
     # What changes something comes last: it may make a job of both names.
     for operation in sorted(NEEDED, key=lambda one: (not one.startswith("GET"), one)):
@@ -195,8 +196,8 @@ def test_a_session_of_one_project_sees_what_a_key_of_it_sees(app, light):
     browser.set_cookie("gramwatt-session", cookie)
     for operation in NEEDED:
         if operation.startswith("GET /v1/") or operation in ("GET /jobs/<job_id>/live",):
-            seen = ask(browser, operation, {"Authorization": ""})
-            by_key = ask(nobody, operation, {"Authorization": f"Bearer {key}"})
+            seen = ask(browser, operation, NO_KEY)
+            by_key = ask(nobody, operation, bearer(key))
             assert (seen.status_code, seen.headers.get("ETag")) == (
                 by_key.status_code,
                 by_key.headers.get("ETag"),

@@ -7,7 +7,6 @@ import json
 import sys
 import threading
 import urllib.parse
-from dataclasses import replace
 from ipaddress import ip_network
 from threading import BoundedSemaphore
 
@@ -18,9 +17,8 @@ from joserfc.jwk import RSAKey
 from gramwatt.service.access import oidc
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, OidcConfig, _group_projects, from_environment
-from gramwatt.service.container import Service
+from tests.service.keyed import NO_KEY, client_of, with_settings
 
-NO_KEY = {"Authorization": ""}
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
 KEY, OTHER_KEY = (RSAKey.generate_key(2048, {"kid": "k1"}, auto_kid=False) for _ in range(2))
 
@@ -111,7 +109,7 @@ def browsers(provider, light):
         read_groups=("staff",),
         projects=_group_projects("", "vision=vision,video nlp=nlp:admin leads=nlp:admin"),
     )
-    app = create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+    app = create_app(service=with_settings(light, oidc=oidc))
     return app.test_client
 
 
@@ -200,7 +198,7 @@ def test_a_group_may_be_one_text_or_lie_in_another_claim(browsers, provider, lig
         groups_claim="realm_access.roles",
         read_groups=("staff",),
     )
-    app = create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+    app = create_app(service=with_settings(light, oidc=oidc))
     provider.claims = {"groups": "", "realm_access": {"roles": ["staff"]}}
     assert sign_in(app.test_client(), provider).status_code == 200
 
@@ -242,8 +240,7 @@ def test_the_way_back_is_by_the_scheme_that_a_proxy_names(provider, light):
     oidc = OidcConfig(issuer=provider.issuer, client_id="grams")
     for proxies, scheme in ((("127.0.0.1",), "https"), ((), "http")):
         believed = tuple(ip_network(one) for one in proxies)
-        config = replace(light.config, oidc=oidc, trusted_proxies=believed)
-        browser = create_app(service=Service(config, light.store)).test_client()
+        browser = client_of(light, oidc=oidc, trusted_proxies=believed)
         begun = browser.get("/login", headers=NO_KEY | {"X-Forwarded-Proto": "https"})
         asked = urllib.parse.parse_qs(urllib.parse.urlsplit(begun.headers["Location"]).query)
         assert asked["redirect_uri"][0].partition(":")[0] == scheme
@@ -272,7 +269,7 @@ def test_an_answer_works_once_and_in_the_browser_that_asked(browsers, provider, 
 
 def test_a_provider_that_is_away_is_said(browsers, provider, light):
     oidc = OidcConfig(issuer="http://127.0.0.1:1", client_id="grams")
-    app = create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+    app = create_app(service=with_settings(light, oidc=oidc))
     answer = app.test_client().get("/login", headers=NO_KEY)
     assert (answer.status_code, answer.json["code"]) == (401, "unauthorised")
     assert "does not answer" in answer.json["detail"]
@@ -323,14 +320,14 @@ def test_a_server_without_the_packages_of_sign_in_says_what_to_install(light, mo
     oidc = OidcConfig(issuer="https://id.example", client_id="grams")
     monkeypatch.setitem(sys.modules, "authlib", None)
     with pytest.raises(ConfigError, match=r"pip install 'gramwatt\[team\]'"):
-        create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+        create_app(service=with_settings(light, oidc=oidc))
 
 
 def test_a_secret_that_cannot_be_read_is_said_at_the_start(light, tmp_path):
     path = tmp_path / "none"
     oidc = OidcConfig(issuer="https://id.example", client_id="grams", secret_file=path)
     with pytest.raises(ConfigError, match="GRAMWATT_OIDC_CLIENT_SECRET_FILE=.*No such file"):
-        create_app(service=Service(replace(light.config, oidc=oidc), light.store))
+        create_app(service=with_settings(light, oidc=oidc))
 
 
 def test_a_provider_is_asked_over_tls():

@@ -1,7 +1,6 @@
 """Sessions of browsers: who is signed in, for how long, and how that ends."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,8 +12,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
-
-NO_KEY = {"Authorization": ""}
+from tests.service.keyed import NO_KEY, client_of, with_settings
 
 
 @pytest.fixture
@@ -104,8 +102,8 @@ def test_how_long_a_session_lasts_is_a_setting(light, clock, monkeypatch):
     assert lasts == timedelta(minutes=30)
     from gramwatt.service.access.sessions import new_link
 
-    short = Service(replace(light.config, session_lasts=lasts), light.store)
-    browser = create_app(service=short).test_client()
+    short = with_settings(light, session_lasts=lasts)
+    browser = client_of(short)
     answer = browser.get(f"/login?token={new_link(short, 'ada')}", headers=NO_KEY)
     assert "Max-Age=1800" in answer.headers["Set-Cookie"]
     clock.turn(minutes=29)

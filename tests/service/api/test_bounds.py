@@ -10,15 +10,14 @@ from flask.testing import FlaskClient
 from msgspec.structs import replace
 
 from gramwatt.sci.records.records import DeviceRecord
-from tests.journals import START, Writer, body
+from tests.journals import START, Writer
 
-NDJSON = "application/x-ndjson"
 READS = ("", "/report", "/intervals", "/revisions", "/suggestions")
 L4 = {"name": "NVIDIA L4", "units_total": 1.0}
 
 
 def upload(client: FlaskClient, job: str, records: list[Any]) -> dict[str, Any]:
-    sent = client.post(f"/v1/jobs/{job}/records", data=body(records), content_type=NDJSON)
+    sent = client.send(job, records)
     assert sent.status_code == 200, sent.text
     assert isinstance(sent.json, dict)
     return sent.json

@@ -2,16 +2,13 @@
 
 import json
 import threading
-from dataclasses import replace
 
 import pytest
-import sqlalchemy as sa
 
-from gramwatt.service.app import create_app
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
+from tests.service.keyed import client_of, statements, with_settings
 
 READS = (
     "/v1/jobs",
@@ -33,7 +30,7 @@ READS = (
 @pytest.fixture
 def client(light):
     ingest(light, "job-1", lines(journal()))
-    return create_app(service=light).test_client()
+    return client_of(light)
 
 
 def test_every_read_has_a_tag_and_is_not_sent_to_who_has_it(client):
@@ -64,18 +61,14 @@ def test_a_job_that_changes_has_another_tag_everywhere(client, light):
 
 def test_a_known_report_is_not_read_from_the_store(client, light):
     """Nor is what the suggestions beside it are made of: documents of other jobs."""
-    statements = []
-    sa.event.listen(
-        light.store.engine, "before_cursor_execute", lambda *call: statements.append(call[2])
-    )
     for form in ["", ".json", ".html", ".pdf"]:
         address = f"/v1/jobs/job-1/report{form}"
         tag = client.get(address).headers["ETag"]
-        statements.clear()
-        answer = client.get(address, headers={"If-None-Match": tag})
+        with statements(light) as sent:
+            answer = client.get(address, headers={"If-None-Match": tag})
         assert answer.status_code == 304
-        assert statements
-        assert not any("scores.doc" in statement for statement in statements)
+        assert sent
+        assert not any("scores.doc" in statement for statement in sent)
 
 
 def test_a_change_is_made_only_to_the_job_that_its_caller_has_seen(client):
@@ -110,7 +103,7 @@ def test_a_request_sent_again_gets_the_first_answer(client, light):
     asked = {"json": {"reason": "new factors"}, "headers": key}
     first = client.post("/v1/jobs/job-1/rescore", **asked)
     assert (first.json["revision"], first.json["changed"]) == (1, False)
-    longer = Service(replace(light.config, lifetime_years=5.0), light.store)
+    longer = with_settings(light, lifetime_years=5.0)
     assert rescore(longer, "job-1", "another lifetime")[1] is True
     # Scored again with the lifetime of `client` it would be revision 3.
     again = client.post("/v1/jobs/job-1/rescore", **asked)

@@ -23,11 +23,10 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import body, journal, lines
 from tests.months import alike, month_document
-from tests.service.keyed import key_of
+from tests.service.keyed import NDJSON, bearer, key_of
 
 pytestmark = pytest.mark.long
 
-NDJSON = "application/x-ndjson"
 
 any_json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -86,7 +85,7 @@ def api(tmp_path_factory):
     ingest(service, "job-2", lines(journal("job-2", end_state=None)))
     ingest(service, DELETED, lines(journal(DELETED)))
     app = create_app(service=service)
-    key = {"Authorization": f"Bearer {key_of(app)}"}
+    key = bearer(key_of(app))
     yield schemathesis.openapi.from_wsgi("/openapi.json", app, headers=key), key
     service.store.close()
 

@@ -18,12 +18,12 @@ from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.store.migrate import upgrade
-from tests.journals import Writer, body
+from tests.journals import Writer
 from tests.service.keyed import KeyedClient
 
 CATALOG = load_catalog()
 PARTS = CATALOG.all_hardware()
-GIB, NDJSON = 2.0**30, "application/x-ndjson"
+GIB = 2.0**30
 HOSTS = (("some CPU", 8, 32.0), ("some CPU", 32, 128.0), ("EPYC 7763", 128, 512.0))
 """Processor, threads and memory [GiB] as jobs see them, part by part in turn; None is asked of
 every part: no host meter ran."""
@@ -83,9 +83,7 @@ def by_journal(
     for one in range(devices):
         records.append(meter.device(f"GPU-{one}", share=share, **about))
         records.append(meter.interval(0, 3600, 36_000, f"GPU-{one}"))
-    sent = client.post(
-        f"/v1/jobs/{job}/records", data=body([*records, meter.end(3600)]), content_type=NDJSON
-    )
+    sent = client.send(job, [*records, meter.end(3600)])
     assert sent.json["rejected"] == []
     figure = client.get(f"/v1/jobs/{job}/report").json["embodied_g"]
     return span(figure)

@@ -1,7 +1,6 @@
 """The HTTP layer and the routes: what is refused and how, pages, ETags, guards."""
 
 import difflib
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
@@ -13,12 +12,10 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.api import access
 from gramwatt.service.app import create_app
 from gramwatt.service.common.requests import encode_cursor
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.rendering import MEDIA
 from tests.journals import START, body, journal, lines
-
-NDJSON = "application/x-ndjson"
+from tests.service.keyed import NDJSON, NO_KEY, bearer, client_of
 
 
 def problem(response):
@@ -38,7 +35,7 @@ def seven(light):
 
 
 def test_a_declared_project_is_listed_before_its_first_job(service):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     ingest(service, "job-1", lines(journal(project="b")))
     made = [client.post("/v1/projects", json={"project": name}) for name in ("c", "a", "b", "a")]
     assert [answer.status_code for answer in made] == [201] * 4
@@ -56,7 +53,7 @@ def test_a_declared_project_is_listed_before_its_first_job(service):
     rest = client.get(f"/v1/projects?cursor={first['next_cursor']}").json
     assert [*first["projects"], *rest["projects"]] == listed
     made = create_key(service, "of-b", "admin", ["b"]).key
-    theirs = {"Authorization": f"Bearer {made}"}
+    theirs = bearer(made)
     assert client.get("/v1/projects", headers=theirs).json["projects"] == [{"project": "b", **one}]
     refused = client.post("/v1/projects", json={"project": "d"}, headers=theirs)
     assert (refused.status_code, refused.json["code"]) == (403, "forbidden")
@@ -91,8 +88,7 @@ def test_intervals_page_in_order_of_time(client, light):
 
 def longer_lived(light):
     """A client of the app over the same store, where hardware now counts for 5 years, not 4."""
-    config = replace(light.config, lifetime_years=5.0)
-    return create_app(service=Service(config, light.store)).test_client()
+    return client_of(light, lifetime_years=5.0)
 
 
 def test_revisions_newest_first_and_the_old_ones_stay(client, light):
@@ -188,7 +184,7 @@ def test_a_malformed_host_is_refused_by_open_routes_too(client):
 
 def test_callers_from_other_machines_need_a_key_too(client):
     elsewhere = {"environ_base": {"REMOTE_ADDR": "192.0.2.7"}}
-    answer = client.get("/v1/jobs", headers={"Authorization": ""}, **elsewhere)
+    answer = client.get("/v1/jobs", headers=NO_KEY, **elsewhere)
     assert problem(answer) == (401, "unauthorised")
     assert client.get("/v1/jobs", **elsewhere).status_code == 200
 
@@ -265,7 +261,7 @@ def test_callers_cannot_make_series_of_metrics(client):
         return {line.rpartition(" ")[0] for line in text.splitlines() if line[:1] != "#"}
 
     def ask(mark):
-        for headers in ({"Authorization": ""}, {}):
+        for headers in (NO_KEY, {}):
             client.open("/v1/jobs", method=f"FOO{mark}", headers=headers)
             client.open(f"/v1/{mark}", method="GET", headers=headers)
             client.get(f"/v1/jobs/{mark}?project={mark}", headers=headers)
@@ -296,7 +292,7 @@ def test_not_ready_until_the_tables_are_there(tmp_path, clock):
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'older'")
     assert problem(client.get("/readyz")) == (503, "not-ready")
     assert "gramwatt admin db upgrade" in client.get("/readyz").json["detail"]
-    for headers in ({"Authorization": ""}, {"Authorization": "Bearer gw_00000000_x"}):
+    for headers in (NO_KEY, {"Authorization": "Bearer gw_00000000_x"}):
         told = client.get("/readyz", headers=headers)
         assert problem(told) == (503, "not-ready")
         assert told.json["detail"] == "not ready; a key is told why"

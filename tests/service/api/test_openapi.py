@@ -13,8 +13,7 @@ from gramwatt.sci.figures.errors import RecordError
 from gramwatt.sci.records.records import TYPES, IntervalRecord, decode
 from gramwatt.service.api.jobs import DESCRIPTIONS
 from tests.journals import journal, lines
-
-NDJSON = "application/x-ndjson"
+from tests.service.keyed import NDJSON
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.api import jobs
 from tests.journals import body, journal
+from tests.service.keyed import NDJSON, bearer
 
 ADDRESS = "/v1/jobs/job-1/records"
 
@@ -19,7 +20,7 @@ def test_an_array_is_taken_in_as_its_lines_are(client):
     assert answer.status_code == 200
     assert (answer.json["accepted"], answer.json["rejected"]) == (len(records()), [])
     assert client.get("/v1/jobs/job-1").json["state"] == "completed"
-    again = client.post(ADDRESS, data=body(journal()), content_type="application/x-ndjson")
+    again = client.post(ADDRESS, data=body(journal()), content_type=NDJSON)
     assert again.json["duplicate"] == len(records())
 
 
@@ -50,7 +51,7 @@ def test_an_array_of_too_many_items_is_refused(client, monkeypatch):
 
 def test_a_key_of_a_project_sends_its_own_alone(client, light):
     key = create_key(light, "k", "ingest", ("other",)).key
-    answer = client.post(ADDRESS, json=records(), headers={"Authorization": f"Bearer {key}"})
+    answer = client.post(ADDRESS, json=records(), headers=bearer(key))
     assert answer.status_code == 403
 
 

@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_string
 from email.utils import parsedate_to_datetime
@@ -17,16 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import StreamRequestHandler
 
 import pytest
-import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service import notifications
 from gramwatt.service.access.keys import create_key
-from gramwatt.service.app import create_app
 from gramwatt.service.budgets import DAYS_LEAST, budgets_page, check_budgets, month_end
 from gramwatt.service.config import AlertSettings
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.notifications import (
     AddressError,
@@ -37,6 +33,7 @@ from gramwatt.service.notifications import (
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import Writer, journal, lines
+from tests.service.keyed import bearer, client_of, statements, with_settings
 
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -113,7 +110,7 @@ def test_a_month_may_have_a_budget_of_its_own(client, light):
 
 
 def test_a_budget_holds_several_projects_or_a_cost_centre(service):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     run_job(service, "job-1", tags={"cost_centre": "CC-7"})
     run_job(service, "job-2", project="speech", tags={"cost_centre": "CC-7"})
     run_job(service, "job-3", project="speech", end_state=None, tags={"cost_centre": "CC-8"})
@@ -137,13 +134,13 @@ def test_a_budget_holds_several_projects_or_a_cost_centre(service):
     rows = {row["project"]: row for row in client.get("/v1/budgets").json["budgets"]}
     assert [alert["threshold"] for alert in rows["research"]["alerts"]] == [50.0]
     key = create_key(service, "node", "ingest", ["speech"]).key
-    own = {"Authorization": f"Bearer {key}"}
+    own = bearer(key)
     asked = client.get("/v1/budgets/check?project=speech", headers=own).json["budget"]
     assert (asked["project"], asked["status"]) == ("research", "threshold-reached")
     used = client.get("/v1/reports/monthly/2026-06").json["budgets"]
     assert [row["project"] for row in used] == ["centre 7", "research"]
     key = create_key(service, "lead", "admin", ["speech"]).key
-    own = {"Authorization": f"Bearer {key}"}
+    own = bearer(key)
     for more in ({"projects": ["vision"]}, {"cost_centre": "CC-7"}):
         body = {"project": "speech", "limit_kg": 1, **more}
         assert client.post("/v1/budgets", json=body, headers=own).status_code == 403
@@ -206,7 +203,7 @@ def test_a_threshold_that_a_month_reaches_a_week_after_its_end_is_alerted(client
 
 
 def test_processes_that_check_at_once_make_one_alert(service):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     run_job(service)
     set_budget(client, total_kg(client), email="lead@example.org")
     threads = [threading.Thread(target=do, args=(service, "budgets")) for _ in range(6)]
@@ -387,13 +384,13 @@ def receiver(*answers, kind=Receiver):
 
 def told(service, **settings):
     """The service with settings for alerts, over the same store."""
-    return Service(replace(service.config, alerts=AlertSettings(**settings)), service.store)
+    return with_settings(service, alerts=AlertSettings(**settings))
 
 
 def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(light, clock):
     with receiver(500, 302, 204) as server:
         service = told(light, webhook_secret="s3cret", webhook_hosts=("localhost",))
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         run_job(service)
         url = f"http://localhost:{server.server_port}/hook?token=x"
         row = set_budget(client, total_kg(client), thresholds=[100], webhook=url)
@@ -433,7 +430,7 @@ def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(light, clock):
 def test_a_receiver_says_when_to_come_again_and_that_it_is_gone(light, clock):
     with receiver(503, 410) as server:
         service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         run_job(service)
         url = f"http://localhost:{server.server_port}/"
         set_budget(client, total_kg(client), thresholds=[100], webhook=url)
@@ -466,7 +463,7 @@ def test_a_receiver_that_answers_byte_by_byte_holds_up_no_other_message(light, m
     monkeypatch.setattr(notifications, "TIMEOUT_S", 0.5)
     with receiver(kind=Dripping) as slow, receiver() as server:
         service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         for project, port in (("a", slow.server_port), ("b", server.server_port)):
             run_job(service, f"job-{project}", project=project)
             body = {"project": project, "limit_kg": 1e-6, "thresholds": [1]}
@@ -522,7 +519,7 @@ def test_what_a_receiver_repeats_of_a_secret_is_shown_nowhere(light, caplog, kin
         mail = f"smtp://ada:pass%2Fw0rd@127.0.0.1:{server.server_port}"
         hosts = {"webhook_secret": "s", "webhook_hosts": ("localhost",)}
         service = told(light, **hosts, smtp_url=mail, mail_from="g@example.org")
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         run_job(service)
         to = {name: text.format(server.server_port) for name, text in to.items()}
         set_budget(client, total_kg(client), thresholds=[100], **to)
@@ -546,7 +543,7 @@ def test_a_webhook_that_cannot_be_asked_is_refused_without_its_path(client, end)
 
 def test_a_message_that_is_never_taken_is_given_up_and_stays_to_be_seen(light, clock):
     service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     run_job(service)
     set_budget(client, total_kg(client), thresholds=[100], webhook="http://localhost:9/x")
     do(service, "budgets")
@@ -564,7 +561,7 @@ def test_a_message_that_is_never_taken_is_given_up_and_stays_to_be_seen(light, c
 
 def test_a_message_put_off_while_the_clock_was_ahead_is_tried_now(light, clock):
     service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     run_job(service)
     set_budget(client, total_kg(client), thresholds=[100], webhook="http://localhost:9/x")
     do(service, "budgets")
@@ -579,7 +576,7 @@ def test_a_message_put_off_while_the_clock_was_ahead_is_tried_now(light, clock):
 def test_of_several_processes_one_sends_a_message(light):
     with receiver() as server:
         service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         run_job(service)
         url = f"http://localhost:{server.server_port}/"
         set_budget(client, total_kg(client), webhook=url)
@@ -597,7 +594,7 @@ def test_of_several_processes_one_sends_a_message(light):
 def test_nothing_is_sent_without_a_secret_or_to_a_network_behind_the_server(light, clock):
     with receiver() as server:
         allowed = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-        client = create_app(service=allowed).test_client()
+        client = client_of(allowed)
         run_job(light)
         url = f"http://localhost:{server.server_port}/"
         set_budget(client, total_kg(client), thresholds=[100], webhook=url)
@@ -691,7 +688,7 @@ def test_an_alert_comes_by_mail(light, clock, free_tcp_port):
     controller.start()
     try:
         service = told(light, smtp_url=f"smtp://127.0.0.1:{port}", mail_from="co2@example.org")
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         run_job(service, project="vision\nBcc: all@example.org")
         name = client.get("/v1/projects").json["projects"][0]["project"]
         set_budget(client, total_kg(client), project=name, thresholds=[80], email="l@example.org")
@@ -725,7 +722,7 @@ def test_a_key_of_a_project_sees_and_sets_its_budgets_only(client, light):
     set_budget(client, total_kg(client), email="lead@example.org")
     do(light, "budgets")
     key = create_key(light, "speech-admin", "admin", ["speech"]).key
-    own = {"headers": {"Authorization": f"Bearer {key}"}}
+    own = {"headers": bearer(key)}
     assert [row["project"] for row in client.get("/v1/budgets", **own).json["budgets"]] == [
         "speech"
     ]
@@ -742,7 +739,7 @@ def test_a_key_of_a_project_sees_and_sets_its_budgets_only(client, light):
 def test_a_key_that_sends_records_learns_the_status_of_a_budget_only(client, light):
     set_budget(client, 10, email="lead@example.org", webhook="https://hooks.example.org/x")
     key = create_key(light, "node", "ingest", ["vision"]).key
-    shown = {"headers": {"Authorization": f"Bearer {key}"}}
+    shown = {"headers": bearer(key)}
     assert client.get("/v1/budgets/check?project=vision", **shown).json == {
         "budget": {
             "project": "vision",
@@ -760,17 +757,11 @@ def test_fifty_budgets_cost_as_few_statements_as_one(client, light):
     for number in range(0, 50, 5):
         run_job(light, f"job-{number}", project=f"p-{number:02}")
     budgets_page(light, 100, None)
-    asked = []
-
-    @sa.event.listens_for(light.store.engine, "before_cursor_execute")
-    def note(_connection, _cursor, statement, *_):
-        if statement != "BEGIN":
-            asked.append(statement)
-
-    rows = budgets_page(light, 100, None).budgets
+    with statements(light) as asked:
+        rows = budgets_page(light, 100, None).budgets
     assert len(rows) == 50
     assert sum(row.spent_kg.value > 0 for row in rows) == 10
-    assert len(asked) <= 10, asked
-    asked.clear()
-    check_budgets(light)
-    assert len(asked) <= 10, asked
+    with statements(light) as checked:
+        check_budgets(light)
+    for sent in (asked, checked):
+        assert len([text for text in sent if text != "BEGIN"]) <= 10, sent

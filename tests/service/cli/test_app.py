@@ -19,6 +19,7 @@ from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.stopping import LIMIT_S
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import bearer
 
 
 @pytest.fixture
@@ -328,7 +329,7 @@ def test_serve_answers_takes_in_spools_and_ends_on_sigterm(home, monkeypatch):
         said = "WARNING GRAMWATT_HOST is not known; do you mean GRAMWATT_HOSTS?\n"
         assert process.stderr.readline().partition(" ")[2] == said
         address = process.stderr.readline().rsplit(" ", 1)[-1].strip()
-        key = {"Authorization": f"Bearer {(home / 'server.key').read_text().strip()}"}
+        key = bearer((home / "server.key").read_text().strip())
         job = urllib.request.Request(f"{address}/v1/jobs/job-7", headers=key)
         with urllib.request.urlopen(job, timeout=30) as answer:
             assert json.load(answer)["state"] == "completed"

@@ -9,10 +9,9 @@ import pytest
 
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.local_spool import open_store
-from tests.journals import Writer, body, lines
+from tests.journals import Writer, lines
 from tests.service.cli.command import gramwatt
 
-NDJSON = "application/x-ndjson"
 HOUR_J = 3.6e6
 """A kilowatt-hour [J]."""
 
@@ -33,14 +32,9 @@ def ten_hours(name, start, kwh, device="GPU-1"):
     return [*records, writer.count(36_000, seconds=35_999), writer.end(36_000, exit_code=0)]
 
 
-def post_job(client, name, records):
-    answer = client.post(f"/v1/jobs/{name}/records", data=body(records), content_type=NDJSON)
-    assert (answer.status_code, answer.json["rejected"]) == (200, [])
-
-
 def month_changes(client, before, now, devices=("GPU-1", "GPU-1")):
-    post_job(client, "april", ten_hours("april", APRIL, before, devices[0]))
-    post_job(client, "may", ten_hours("may", MAY, now, devices[1]))
+    client.take(ten_hours("april", APRIL, before, devices[0]))
+    client.take(ten_hours("may", MAY, now, devices[1]))
     answer = client.get("/v1/reports/monthly/2026-05.json")
     assert answer.status_code == 200
     return answer.json

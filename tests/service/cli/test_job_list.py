@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gramwatt.sci.figures.document import JobHead
-from gramwatt.service.app import create_app
 from gramwatt.service.cli.job_list import job_rows
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import client_of
 
 ID = "202605{day:02}-080000-{n:012x}"
 
@@ -196,7 +196,7 @@ def test_a_filter_without_meaning_is_named(every_sort, options, said):
 )
 def test_an_option_and_a_parameter_of_one_name_refuse_with_one_sentence(every_sort, name, value):
     service = open_store(every_sort)
-    answer = create_app(service=service).test_client().get("/v1/jobs", query_string={name: value})
+    answer = client_of(service).get("/v1/jobs", query_string={name: value})
     service.store.close()
     (problem,) = answer.json["errors"]
     assert gramwatt("jobs", f"--{name}", value) == (

@@ -15,6 +15,7 @@ from gramwatt.service.store.columns import read_job, split_job
 from gramwatt.service.store.models import Job, Score
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import client_of
 
 RUNS = {
     "job-a": {"model_id": "m-1", "pue": 1.2},
@@ -102,7 +103,7 @@ def test_annual_values_of_other_hours_compare_at_equal_intensity_and_say_so(home
         start = datetime(2026, 6, 10, hour, tzinfo=UTC)
         about = {"zone": "US-CAL-CISO", "pue": 1.2, "power_w": power_w, "start": start}
         ingest(service, name, lines(journal(name, **about)))
-    client = create_app(service).test_client()
+    client = client_of(service)
     unknown = "whether carbon differs is not known without hourly intensity"
     for after, equal in (("evening", True), ("same", False)):
         found = json.loads(gramwatt("compare", "noon-1,noon-2", after, "--json")[1])

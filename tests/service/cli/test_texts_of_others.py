@@ -3,10 +3,10 @@
 from gramwatt.collectors.cli.options import show
 from gramwatt.sci.figures.printable import on_terminal
 from gramwatt.service.access.keys import create_key
-from gramwatt.service.app import create_app
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import bearer, client_of
 
 NAME = "مشروع الذكاء"
 ISOLATED = f"\u2068{NAME}\u2069"
@@ -28,8 +28,8 @@ def test_an_entry_of_the_audit_log_is_one_line_of_the_command(light, monkeypatch
     monkeypatch.setenv("GRAMWATT_HOME", str(light.config.home))
     key = create_key(light, "reader", "read", ["p"]).key
     forged = "a%0A2026-11-28T00:00:00Z%20%20signed-in%20%20root%20%20by%20root%1b%5b8m"
-    head = {"Authorization": f"Bearer {key}"}
-    create_app(light).test_client().delete(f"/v1/keys/{forged}", headers=head)
+    head = bearer(key)
+    client_of(light).delete(f"/v1/keys/{forged}", headers=head)
     code, out, _ = gramwatt("admin", "log")
     assert code == 0
     acts = [line.split("  ")[1] for line in out.splitlines()]

@@ -12,7 +12,7 @@ from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.intensity.publishers import IntensityFileError
 from gramwatt.service.tasks.rescoring import rescore_due
 from gramwatt.service.tasks.table import TASKS
-from tests.journals import Writer, body
+from tests.journals import Writer
 
 T0 = datetime(2026, 3, 29, 0, tzinfo=UTC)
 """The night in which central Europe's clocks go forward."""
@@ -29,15 +29,6 @@ def write(path, values, start=T0, minutes=60):
 
 def imported(service, path, zone, signal="average", basis="lifecycle"):
     return import_csv(service, path, zone, basis, signal)
-
-
-def post(client, records):
-    answer = client.post(
-        f"/v1/jobs/{records[0].job_id}/records",
-        data=body(records),
-        content_type="application/x-ndjson",
-    )
-    assert answer.json["rejected"] == []
 
 
 def report(client, job="job-1"):
@@ -66,8 +57,8 @@ def test_each_interval_is_joined_with_the_intensity_of_its_time(client, light, t
     fine = [300 + step for step in range(24)]
     imported(light, write(tmp_path / "de.csv", fine, minutes=5), "DE")
     imported(light, write(tmp_path / "de60.csv", [999, 999, 200, 100]), "DE")
-    post(client, list(job_of("FR", "n1", [3.6e6, 3.6e6, 3.6e6])))
-    post(client, list(job_of("DE", "n2", [7.2e6, 7.2e6, 7.2e6])))
+    client.take(list(job_of("FR", "n1", [3.6e6, 3.6e6, 3.6e6])))
+    client.take(list(job_of("DE", "n2", [7.2e6, 7.2e6, 7.2e6])))
     document = report(client)
 
     annual = light.catalog.zone("FR").intensity.value
@@ -92,8 +83,8 @@ def test_the_finer_and_better_values_count_and_gaps_are_said(client, light, tmp_
     keep(light, series, 300, "measured", T0, fine)
     imported(light, write(tmp_path / "de.csv", [500, 600]), "DE")  # 00:00 to 02:00
     imported(light, write(tmp_path / "fr.csv", [50, 60, 70, 80]), "FR")
-    post(client, list(job_of("DE", "n1", [3.6e6, 7.2e6])))
-    post(client, list(job_of("FR", "n2", [3.6e6, 3.6e6])))
+    client.take(list(job_of("DE", "n1", [3.6e6, 7.2e6])))
+    client.take(list(job_of("FR", "n2", [3.6e6, 3.6e6])))
     document = report(client)
 
     annual = light.catalog.zone("DE").intensity.value
@@ -115,7 +106,7 @@ def test_the_finer_and_better_values_count_and_gaps_are_said(client, light, tmp_
 
 
 def test_a_job_follows_what_is_imported_later(client, light, clock, tmp_path):
-    post(client, list(job_of("FR", "n1", [3.6e6, 3.6e6], pue=1.0)))
+    client.take(list(job_of("FR", "n1", [3.6e6, 3.6e6], pue=1.0)))
     clock.turn(days=3)
     run = TASKS["rescore-intensity"].action
     assert run(light) == 0
@@ -146,7 +137,7 @@ def test_a_job_follows_what_is_imported_later(client, light, clock, tmp_path):
 
 def test_rescoring_goes_on_where_its_time_ended(client, light, clock, tmp_path):
     for job in ("job-1", "job-2"):
-        post(client, [replace(record, job_id=job) for record in job_of("FR", "n1", [3.6e6])])
+        client.take([replace(record, job_id=job) for record in job_of("FR", "n1", [3.6e6])])
     clock.turn(hours=1)
     imported(light, write(tmp_path / "fr.csv", [50, 60]), "FR")
     assert rescore_due(light, budget_s=0.0) == 0
@@ -159,8 +150,7 @@ def test_fine_points_are_cut_at_the_ends_of_an_interval(client, light, tmp_path)
     imported(light, write(tmp_path / "de.csv", values, minutes=5), "DE")
     meter = Writer("w", "n1", t0=T0)
     # 1 kWh from 00:02 to 00:12: 3 minutes at 100, 5 at 101 and 2 at 102.
-    post(
-        client,
+    client.take(
         [
             meter.job(units=("image",), zone="DE", pue=1.0),
             meter.device(meter="nvml-counter"),
@@ -188,7 +178,7 @@ def test_the_better_quality_counts_then_the_later(light, clock, client):
 def test_marginal_and_direct_values_are_never_used_for_a_score(client, light, tmp_path):
     imported(light, write(tmp_path / "m.csv", [10.0] * 4), "FR", signal="marginal")
     imported(light, write(tmp_path / "d.csv", [1.0] * 4), "FR", basis="direct")
-    post(client, list(job_of("FR", "n1", [3.6e6], pue=1.0)))
+    client.take(list(job_of("FR", "n1", [3.6e6], pue=1.0)))
     document = report(client)
     annual = light.catalog.zone("FR").intensity.value
     assert document["operational_g"]["value"] == pytest.approx(annual, rel=1e-9)
@@ -246,7 +236,7 @@ def test_a_month_gets_a_revision_when_its_jobs_are_scored_with_better_values(
             for record in job_of("FR", "n2", [3.6e6, 3.6e6], pue=1.0, t0=edge)
         ),
     ]
-    post(client, records)
+    client.take(records)
 
     def may():
         found = client.post("/v1/reports/monthly/2026-05").json
@@ -288,7 +278,7 @@ def test_a_job_without_a_reading_has_the_zones_intensity_and_no_energy(client, l
     """It begins on the hour and was last heard of then: a span of no length."""
     imported(light, write(tmp_path / "fr.csv", [50, 60]), "FR")
     meter = Writer("w", "n1", t0=T0)
-    post(client, [meter.job(units=("image",), zone="FR"), meter.device(), meter.end(0)])
+    client.take([meter.job(units=("image",), zone="FR"), meter.device(), meter.end(0)])
     document = report(client)
     assert (document["energy_kwh"], document["operational_g"]) == (None, None)
     assert document["zone"] == "FR"
@@ -296,7 +286,7 @@ def test_a_job_without_a_reading_has_the_zones_intensity_and_no_energy(client, l
 
 def test_hours_of_a_country_that_no_publisher_has_a_value_of_make_a_score(client, light, tmp_path):
     """Liechtenstein: the world's value stands in and is no SCI, until its own hours are there."""
-    post(client, list(job_of("Liechtenstein", "n1", [3.6e6], pue=1.0)))
+    client.take(list(job_of("Liechtenstein", "n1", [3.6e6], pue=1.0)))
     before = report(client)
     assert (before["zone"], before["conformance"]) == ("LI", "not-sci")
     assert "LI is Liechtenstein; the catalog has no value of it" in json.dumps(before["notices"])
@@ -314,7 +304,7 @@ def test_a_score_says_where_its_intensity_is_far_from_the_year_of_the_zone(
 ):
     """Poland has 565: a sixth of it for three hours is said, and counts."""
     imported(light, write(tmp_path / "pl.csv", [grams] * 4), "PL")
-    post(client, list(job_of("PL", "n1", [3.6e6] * 3, pue=1.0)))
+    client.take(list(job_of("PL", "n1", [3.6e6] * 3, pue=1.0)))
     document = report(client)
     assert document["operational_g"]["value"] == pytest.approx(3 * grams, rel=1e-9)
     notices = [row for row in document["notices"] if row["code"] == "input-implausible"]
@@ -457,7 +447,7 @@ def test_a_plan_like_an_earlier_run_has_its_length_and_power(client, light, cloc
     """A run of 1 kWh in its first hour and 3 kWh in its second: 1000 W, then 3000 W."""
     start = clock.now.replace(hour=0) - timedelta(days=200)
     imported(light, write(tmp_path / "es.csv", list(sunny(201)), start=start), "ES")
-    post(client, list(job_of("ES", "n1", [3.6e6, 3 * 3.6e6])))
+    client.take(list(job_of("ES", "n1", [3.6e6, 3 * 3.6e6])))
     like = client.post("/v1/plans", json={"like": "job-1", "zone": "ES"})
     assert like.status_code == 200
     given = {"hours": 2, "zone": "ES", "power_profile_w": [1000.0, 3000.0]}

@@ -6,6 +6,7 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import START, journal, lines
+from tests.service.keyed import bearer
 
 
 def points(*values, minutes=60, **change):
@@ -91,6 +92,6 @@ def test_what_is_no_import_is_refused(client, change, status):
 )
 def test_only_an_admin_of_every_project_imports(client, light, scope, projects):
     key = create_key(light, "k", scope, projects).key
-    shown = {"Authorization": f"Bearer {key}"}
+    shown = bearer(key)
     answer = client.post("/v1/intensity", json=body(points(1.0)), headers=shown)
     assert answer.status_code == 403

@@ -12,10 +12,10 @@ import pytest
 import sqlalchemy as sa
 
 from gramwatt.sci.planning.hours import Hours
-from gramwatt.service.app import create_app
 from gramwatt.service.intensity import plans
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.store.intensity import IntensityDay
+from tests.service.keyed import client_of, with_settings
 
 HOUR = timedelta(hours=1)
 NOW = datetime(2026, 6, 2, 18, tzinfo=UTC)
@@ -147,8 +147,8 @@ def test_the_chain_of_a_zone_decides_between_providers(live, clock):
         (PROVIDER, "eia", "2026-06-03T02:00:00Z"),
     ):
         intensity = replace(live.config.intensity, chains={"": (first, second)})
-        chained = replace(live, config=replace(live.config, intensity=intensity))
-        client = create_app(service=chained).test_client()
+        chained = with_settings(live, intensity=intensity)
+        client = client_of(chained)
         assert plan(client)["plan"][0]["start"] == start
 
 
@@ -167,7 +167,7 @@ def test_a_zone_is_read_once_for_all_callers_until_the_catalog_changes(
     assert plan(client) == plan(client)
     assert read == ["ES"]
     file = tmp_path / "overlay.toml"
-    with_overlay = replace(live, config=replace(live.config, overlay=file))
+    with_overlay = with_settings(live, overlay=file)
     for g_per_kwh in (50, 500):
         file.write_text(f'[zones.ES]\nsource = "a study"\ng_per_kwh = {g_per_kwh}\nyear = 2026\n')
         data = plans.zone_data(with_overlay, "ES", NOW)

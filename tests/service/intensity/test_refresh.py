@@ -4,17 +4,16 @@ The job runs on 5 January 2026 from 10:30 to 12:30 UTC in Germany, 1 kWh in each
 """
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
 
-from gramwatt.service.app import create_app
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import Writer, lines
+from tests.service.keyed import client_of, with_settings
 from tests.service.providers.local import HOUR, T0, Local, settings, shaped
 
 NOTHING = json.dumps({"zone": "DE", "data": []}).encode()
@@ -30,9 +29,7 @@ def local():
 
 
 def with_chain(service, local, *names, **more):
-    return replace(
-        service, config=replace(service.config, intensity=settings(local.url, *names, **more))
-    )
+    return with_settings(service, intensity=settings(local.url, *names, **more))
 
 
 def answer(local, values, *, start=T0, **more):
@@ -54,17 +51,17 @@ def job(zone="DE", hours=2, t0=START, **more):
 
 
 def scored(service, job_id="job-1"):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     return client.get(f"/v1/jobs/{job_id}/report").json
 
 
 def revisions(service):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     return client.get("/v1/jobs/job-1/revisions").json["revisions"]
 
 
 def month(service):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     return client.get("/v1/reports/monthly/2026-01").json
 
 
@@ -187,7 +184,7 @@ def test_the_chain_decides_and_the_next_one_fills_what_the_first_leaves_out(ligh
     # 10 h by ENTSO-E, which comes first, then Electricity Maps: 200/2 + 310 + 320/2.
     assert scored(live)["operational_g"]["value"] == pytest.approx(100 + 310 + 160)
     turned = with_chain(light, local, "electricity-maps", "entsoe")
-    client = create_app(service=turned).test_client()
+    client = client_of(turned)
     points = client.get("/v1/intensity/DE?from=2026-01-05T10:00Z&to=2026-01-05T11:00Z").json
     assert [p["intensity_g_per_kwh"]["value"] for p in points["points"]] == [300.0]
 
@@ -237,7 +234,7 @@ def test_a_forecast_that_was_asked_for_makes_the_plan(light, clock, local):
         (200, {}, ahead if path.endswith("forecast") else past)
     )
     refresh(live)
-    client = create_app(service=live).test_client()
+    client = client_of(live)
     plan = client.post("/v1/plans", json={"hours": 2, "zone": "DE"}).json
     assert plan["plan"] == [
         {"zone": "DE", "start": "2026-01-05T15:00:00Z", "end": "2026-01-05T17:00:00Z"}
@@ -304,7 +301,7 @@ def test_jobs_under_another_code_of_the_zone_follow_too(light):
 def test_points_are_the_same_on_both_databases(service):
     series = SeriesName("FR", "average", "lifecycle", "uk", "production", "CC-BY-4.0")
     keep(service, series, 3600, "measured", T0, [0.1 + 0.2, 60.0])
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     found = client.get("/v1/intensity/FR?from=2026-01-05T10:00Z&to=2026-01-05T12:00Z").json
     values = [p["intensity_g_per_kwh"]["value"] for p in found["points"]]
     assert values == [0.1 + 0.2, 60.0]

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
+from tests.service.keyed import client_of
 
 
 def test_a_job_dated_next_year_is_said_and_later_jobs_come_before_it(service, clock):
@@ -20,7 +20,7 @@ def test_a_job_dated_next_year_is_said_and_later_jobs_come_before_it(service, cl
     )
     codes = {n.code for n in job_document(service, "right").document.notices}
     assert "clock-ahead" not in codes
-    ask = create_app(service).test_client()
+    ask = client_of(service)
     rows = ask.get("/v1/jobs").json["jobs"]
     assert rows[0]["job_id"] == "right"
     assert rows[1]["started_at"].startswith("2027-")

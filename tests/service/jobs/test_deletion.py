@@ -13,9 +13,8 @@ from gramwatt.service.months.report import month_report
 from gramwatt.service.store.models import Job
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.store.tables import METADATA
-from tests.journals import body, journal, lines
+from tests.journals import journal, lines
 
-NDJSON = "application/x-ndjson"
 GONE = {"deleted_at": "2026-06-02T12:00:00.000000Z", "deleted_by": "api"}
 
 
@@ -49,7 +48,7 @@ def test_a_deleted_job_is_gone_with_when_and_by_whom(client, two):
 
 def test_lines_that_are_sent_again_do_not_bring_it_back(client, two):
     client.delete("/v1/jobs/job-1")
-    again = client.post("/v1/jobs/job-1/records", data=body(journal()), content_type=NDJSON)
+    again = client.send("job-1", journal())
     assert (again.status_code, again.json["code"]) == (410, "deleted-job")
     assert client.get("/v1/jobs/job-1").status_code == 410
 

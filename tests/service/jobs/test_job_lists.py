@@ -13,7 +13,8 @@ from gramwatt.service.app import create_app
 from gramwatt.service.jobs import lists
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.ingest import ingest
-from tests.journals import START, body, journal, lines
+from tests.journals import START, journal, lines
+from tests.service.keyed import bearer, client_of
 
 H100 = "nvidia-h100-sxm5-80"
 JOBS = {
@@ -46,7 +47,7 @@ def filled(shared):
 @pytest.fixture
 def listed(filled):
     """A client of a store that no test changes."""
-    return create_app(service=filled).test_client()
+    return client_of(filled)
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def named(service):
         within = [name or "", model_id or "", *(f"{key}:{text}" for key, text in tags.items())]
         texts[job_id] = [one.lower() for one in within]
     keys = [create_key(service, "all", "read"), create_key(service, "p", "read", ["p"])]
-    return create_app(service=service).test_client(), texts, [key.key for key in keys]
+    return client_of(service), texts, [key.key for key in keys]
 
 
 @settings(
@@ -135,7 +136,7 @@ def named(service):
 def test_a_search_finds_what_a_look_at_every_job_finds(named, text, values, few, bound):
     """Every job that the caller sees: a key that is bound sees every second."""
     client, texts, keys = named
-    mine = {"Authorization": f"Bearer {keys[bound]}"}
+    mine = bearer(keys[bound])
     found = [
         job_id
         for job_id, within in texts.items()
@@ -227,8 +228,8 @@ def test_pages_by_labels_are_in_order_also_where_a_start_moves(changing, monkeyp
         assert pages(changing, **query, sort="started_at") == expected[::-1]
         assert pages(changing, **query, **times) == ["c"]
     # A second node of e, whose upload comes late, began an hour before a.
-    late = body(journal("e", node="n2", writer="w2", start=START - timedelta(hours=1)))
-    answer = changing.post("/v1/jobs/e/records", data=late, content_type="application/x-ndjson")
+    late = journal("e", node="n2", writer="w2", start=START - timedelta(hours=1))
+    answer = changing.send("e", late)
     assert answer.status_code == 200, answer.text
     for few, query in LABELS:
         monkeypatch.setattr(lists, "FEW", few)

@@ -9,16 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import event
 
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.documents import ModelDoc
-from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.jobs import models
 from gramwatt.service.jobs.ingest import ingest
 from tests.documents import model_totals
 from tests.journals import Writer, journal, lines
+from tests.service.keyed import client_of, statements
 
 MONTH_END = datetime(2026, 5, 31, 22, tzinfo=UTC)
 RUNS: dict[str, dict[str, Any]] = {
@@ -48,7 +47,7 @@ def runs(service: Service) -> Service:
 
 @pytest.fixture
 def client(runs: Service) -> FlaskClient:
-    return create_app(service=runs).test_client()
+    return client_of(runs)
 
 
 def asked(client: FlaskClient) -> ModelDoc:
@@ -92,17 +91,12 @@ def require_same(found: ModelDoc, expected: ModelDoc) -> None:
 def test_later_pages_have_no_sums_and_no_page_reads_documents(
     runs: Service, client: FlaskClient
 ) -> None:
-    statements: list[str] = []
-    event.listen(
-        runs.store.engine,
-        "before_cursor_execute",
-        lambda _c, _k, text, *_: statements.append(text),
-    )
-    first = client.get("/v1/jobs?model_id=m-1&limit=2").json
-    following = client.get(f"/v1/jobs?model_id=m-1&limit=2&cursor={first['next_cursor']}").json
+    with statements(runs) as sent:
+        first = client.get("/v1/jobs?model_id=m-1&limit=2").json
+        following = client.get(f"/v1/jobs?model_id=m-1&limit=2&cursor={first['next_cursor']}").json
     assert ("model" in first, "model" in following) == (True, False)
-    assert statements
-    assert [text for text in statements if "scores" in text] == []
+    assert sent
+    assert [text for text in sent if "scores" in text] == []
 
 
 def test_whatever_changes_a_run_changes_the_sums(runs: Service, client: FlaskClient) -> None:

@@ -5,13 +5,12 @@ import itertools
 import pytest
 
 from gramwatt.collectors.settings.identity import bound_id
-from gramwatt.service.app import create_app
 from gramwatt.service.evidence import scored_inputs
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
-from tests.journals import H100, Writer, at, body, lines
-from tests.service.access.test_keys import NDJSON, with_key
+from tests.journals import H100, Writer, at, lines
+from tests.service.keyed import client_of, with_key
 
 GPU = "GPU-0a1b2c3d-0000-4000-8000-000000000001"
 
@@ -179,15 +178,14 @@ def test_a_pack_holds_what_was_taken_out(light):
 
 def test_one_key_of_several_projects_sends_what_counts_in_each(light):
     """Prolog's key may write both; a better job's part goes out of either project's."""
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     key = with_key(light, "prolog", "ingest", "genomics", "vision")
     pod_a, pod_b = bound_id("pod-a", "genomics"), bound_id("pod-b", "vision")
     for records in (
         of("node", pod_a, minutes(0, 10), node="k-2", project="genomics"),
         of("node", pod_b, minutes(10, 20), node="k-2", project="vision"),
     ):
-        address = f"/v1/jobs/{records[0].job_id}/records"
-        sent = client.post(address, data=body(records), content_type=NDJSON, headers=key)
+        sent = client.send(records[0].job_id, records, headers=key)
         assert (sent.status_code, sent.json["rejected_count"]) == (200, 0)
     take(light, of(None, "own", minutes(5, 15), project="vision"))
     names = (pod_a, pod_b, "own")

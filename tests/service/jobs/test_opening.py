@@ -6,10 +6,9 @@ import time
 import pytest
 
 from gramwatt.service.jobs.ingest import ingest
-from tests.journals import START, Writer, body, journal, lines
+from tests.journals import START, Writer, journal, lines
 from tests.service.processes import eventually
 
-NDJSON = "application/x-ndjson"
 DECLARED = {
     "name": "resnet",
     "project": "vision",
@@ -38,7 +37,7 @@ def test_a_job_is_opened_and_its_records_follow(client):
         meter.count(10),
         meter.end(60),
     ]
-    answer = client.post("/v1/jobs/job-1/records", data=body(records), content_type=NDJSON)
+    answer = client.send("job-1", records)
     assert answer.json["acknowledged"] == [{"node": "remote", "writer": "remote", "seq": 5}]
     job = client.get("/v1/jobs/job-1").json
     assert (job["state"], job["energy_kwh"]["value"]) == ("completed", pytest.approx(0.01))

@@ -8,8 +8,9 @@ from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import whole_id
 from gramwatt.service.jobs.ingest import export_journals, import_journals, ingest
 from gramwatt.service.store.models import Deletion, Job
-from tests.journals import Writer, body, lines
-from tests.service.access.test_keys import NDJSON, code, with_key
+from tests.journals import Writer, lines
+from tests.service.access.test_keys import code
+from tests.service.keyed import with_key
 
 CHOSEN = "4711"
 OF_A, OF_B = (bound_id(CHOSEN, project) for project in ("team-a", "team-b"))
@@ -37,8 +38,7 @@ def keys(light):
 
 
 def send(client, headers, name, records):
-    data = body(records)
-    return client.post(f"/v1/jobs/{name}/records", data=data, content_type=NDJSON, headers=headers)
+    return client.send(name, records, headers=headers)
 
 
 def energy(client, headers, name):

@@ -1,17 +1,15 @@
 """Revisions of a score: made by a change only, which they name, and exactly repeatable."""
 
-from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.app import create_app
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.models import Score
 from tests.journals import START, Writer, journal, lines
+from tests.service.keyed import client_of, with_settings
 
 OVERLAY = """\
 [zones.LAB]
@@ -38,7 +36,7 @@ def test_a_rescore_that_changes_nothing_makes_no_revision_and_says_so(client, li
 
 def test_the_stored_records_give_the_same_document_to_the_last_byte(service):
     """Several nodes, windows and units, in an order in which no meter sends them."""
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     several = [record for node in "cab" for record in journal(node=node, writer=f"w-{node}")]
     meter = Writer("w-d", "d", "job-1", t0=START)
     odd = {"zone": "FR", "units": ("image", "token"), "project": "vision", "name": "resnet"}
@@ -66,11 +64,11 @@ def test_a_revision_names_what_changed_since_the_one_before(light, tmp_path):
 
     0.03 kWh x PUE 1 x (364 - 380) = -0.48 g of C = 11.4 g + M.
     """
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     overlay = tmp_path / "overlay.toml"
     for intensity in (380, 364):
         overlay.write_text(OVERLAY.format(intensity=intensity))
-        renewed = Service(replace(light.config, overlay=overlay), light.store)
+        renewed = with_settings(light, overlay=overlay)
         ingest(renewed, "job-1", lines(journal(pue=1.0, zone="LAB")))
         assert rescore(renewed, "job-1", "new factors")[1] is (intensity == 364)
     newest, first = rows(client)
@@ -89,7 +87,7 @@ def test_a_revision_names_what_changed_since_the_one_before(light, tmp_path):
 def test_a_correction_and_another_lifetime_are_named(client, light):
     ingest(light, "job-1", lines(journal(zone=None)))
     client.patch("/v1/jobs/job-1", json={"zone": "FR"})
-    longer = Service(replace(light.config, lifetime_years=5.0), light.store)
+    longer = with_settings(light, lifetime_years=5.0)
     assert rescore(longer, "job-1", "new factors")[1] is True
     lifetime, zone, _ = (row["change"] for row in rows(client))
     assert "declared zone none -> FR" in zone["text"]
@@ -137,8 +135,8 @@ def test_the_rounding_of_a_sum_in_another_order_is_no_change_of_an_input(client,
     meter.seq = len(records)
     spans = [meter.interval(5e4 * k, 5e4 * (k + 1), 1e5 / (k + 3), "GPU-n1") for k in range(60)]
     ingest(light, "job-1", lines([*records, *spans, meter.end(3e6)]))
-    told = replace(light.config, zone=ZoneInfo("America/Los_Angeles"), lifetime_years=5.0)
-    assert rescore(Service(told, light.store), "job-1", "new factors")[1] is True
+    told = with_settings(light, zone=ZoneInfo("America/Los_Angeles"), lifetime_years=5.0)
+    assert rescore(told, "job-1", "new factors")[1] is True
     newest, _ = rows(client)
     assert [row["what"] for row in newest["change"]["inputs"]] == [
         "days of",

@@ -1,20 +1,18 @@
 """Badges: the month's figure with its unit, safe texts, and a key unless the settings say not."""
 
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 
 from gramwatt.reports.badge import NOTHING_FILL
-from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
+from tests.service.keyed import NO_KEY, bearer, client_of
 
-NO_KEY = {"Authorization": ""}
 SUM = TASKS["newest-months"].action
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -63,14 +61,13 @@ def test_a_project_without_data_says_so_and_is_not_known_from_one_that_is_hidden
     key = vision.post(
         "/v1/keys", json={"name": "other", "scope": "read", "projects": ["speech"]}
     ).json["key"]
-    bound = {"Authorization": f"Bearer {key}"}
+    bound = bearer(key)
     assert texts(vision.get("/v1/badges/vision.svg", headers=bound)) == ["vision", "no data yet"]
 
 
 def test_a_badge_makes_no_sum_and_says_so_where_none_is_stored(light, client):
     ingest(light, "job-1", lines(journal(pue=1.2)))
-    config = replace(light.config, public_badges=frozenset({"vision"}))
-    public = create_app(service=replace(light, config=config)).test_client()
+    public = client_of(light, public_badges=frozenset({"vision"}))
     answer = public.get("/v1/badges/vision.svg", headers=NO_KEY)
     assert texts(answer) == ["vision", "no figure yet"]
     assert NOTHING_FILL in answer.text
@@ -92,8 +89,7 @@ def test_a_badge_makes_no_sum_and_says_so_where_none_is_stored(light, client):
 
 def test_without_a_key_only_public_projects_answer_and_only_with_the_badge(vision, light):
     assert vision.get("/v1/badges/vision.svg", headers=NO_KEY).status_code == 401
-    config = replace(light.config, public_badges=frozenset({"vision"}))
-    public = create_app(service=replace(light, config=config)).test_client()
+    public = client_of(light, public_badges=frozenset({"vision"}))
     assert "mg CO2e/image" in texts(public.get("/v1/badges/vision.svg", headers=NO_KEY))[1]
     assert public.get("/v1/badges/speech.svg", headers=NO_KEY).status_code == 401
     for address in ("/v1/jobs?project=vision", "/v1/jobs/job-1", "/"):
@@ -109,8 +105,7 @@ def test_any_name_can_be_public_and_stands_encoded_in_setting_and_address(light)
     written = "LLM%2C%20the%2F%2Fbest%20100%25"
     settings = from_environment({"GRAMWATT_PUBLIC_BADGES": f"vision, {written}"})
     assert settings.public_badges == {"vision", name}
-    config = replace(light.config, public_badges=settings.public_badges)
-    public = create_app(service=replace(light, config=config)).test_client()
+    public = client_of(light, public_badges=settings.public_badges)
     label, value = texts(public.get(f"/v1/badges/{written}.svg", headers=NO_KEY))
     assert (label, "mg CO2e/image" in value) == (name, True)
     assert public.get("/v1/badges/LLM.svg", headers=NO_KEY).status_code == 401

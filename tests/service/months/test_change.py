@@ -1,7 +1,6 @@
 """The change of a month is split into effects that add up, in months made for one effect each."""
 
 import math
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -12,6 +11,7 @@ from gramwatt.sci.score import boundary
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from tests.journals import Writer, journal, lines
+from tests.service.keyed import with_settings
 
 APRIL, MAY = (datetime(2026, month, 10, 8, tzinfo=UTC) for month in (4, 5))
 EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
@@ -147,8 +147,7 @@ def test_the_change_of_an_unknown_month_is_not_known(light):
 
 def test_who_answers_for_the_report_is_a_setting(light):
     run(light, "one", MAY)
-    named = replace(light.config.reports, organisation="Example GmbH", accountable="Dana")
-    other = replace(light, config=replace(light.config, reports=named))
+    other = with_settings(light, reports=dict(organisation="Example GmbH", accountable="Dana"))
     assert month_report(other, "2026-05").statement == StatementDoc(
         organisation="Example GmbH", accountable="Dana", contact=None
     )

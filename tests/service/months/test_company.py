@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 
 from gramwatt.sci.month.documents import MarketFactor
-from gramwatt.service.app import create_app
 from gramwatt.service.container import Service
 from gramwatt.service.tasks.table import TASKS
 from tests.company import HOUR, MONTHS, PROJECTS, ZONE, Carbon, Company, Job, node_lines
 from tests.service.conftest import Clock
+from tests.service.keyed import KeyedClient, client_of, with_settings
 from tests.tables import month_of_tables, tables_of
 
 JOBS = 40
@@ -38,20 +36,10 @@ def run(service: Service, *names: str) -> None:
         TASKS[name].action(service)
 
 
-def send(client: FlaskClient, job: Job, lines: list[dict[str, Any]] | None = None) -> None:
-    answer = client.post(
-        f"/v1/jobs/{job.job_id}/records",
-        data=job.body(lines),
-        content_type="application/x-ndjson",
-    )
+def send(client: KeyedClient, job: Job, lines: list[dict[str, Any]] | None = None) -> None:
+    answer = client.send(job.job_id, job.body(lines))
     assert answer.status_code == 200, answer.text
     assert not answer.json["rejected"], answer.json
-
-
-def report(client: FlaskClient, month: str, **query: Any) -> dict[str, Any]:
-    answer = client.get(f"/v1/reports/monthly/{month}.json", query_string=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json
 
 
 def same(row: dict[str, Any], carbon: Carbon, what: str) -> None:
@@ -62,9 +50,9 @@ def same(row: dict[str, Any], carbon: Carbon, what: str) -> None:
         assert figure["low"] <= figure["value"] <= figure["high"], (what, term)
 
 
-def check_month(client: FlaskClient, company: Company, month: str) -> None:
+def check_month(client: KeyedClient, company: Company, month: str) -> None:
     """Every table of a month's document, and its CSV."""
-    found = report(client, month)
+    found = client.month(month)
     jobs, whole = company.of(month), company.total(month)
     same(found["totals"], whole, month)
     assert found["totals"]["jobs"] == len(jobs)
@@ -118,8 +106,8 @@ def check_factors(found: dict[str, Any], company: Company, month: str) -> None:
     assert not table
 
 
-def check_change(client: FlaskClient, company: Company, month: str, before: str) -> None:
-    found = report(client, month)
+def check_change(client: KeyedClient, company: Company, month: str, before: str) -> None:
+    found = client.month(month)
     new, old = company.total(month), company.total(before)
     same(found["previous"], old, f"before {month}")
     assert [row["month"] for row in found["trend"]] == [m for m in MONTHS if m <= month]
@@ -137,7 +125,7 @@ def check_change(client: FlaskClient, company: Company, month: str, before: str)
         assert figures == [near(carbon.total) for carbon in of]
 
 
-def check_year(client: FlaskClient, company: Company) -> None:
+def check_year(client: KeyedClient, company: Company) -> None:
     year = client.get("/v1/reports/yearly/2026").json
     months = {row["month"]: row for row in year["months"]}
     whole = Carbon()
@@ -155,8 +143,7 @@ FACTOR = MarketFactor(350.0, "statement of the supplier")
 @pytest.fixture
 def light(light: Service) -> Service:
     """A service with the company's days."""
-    reports = replace(light.config.reports, market_factors={"DE": FACTOR})
-    return Service(replace(light.config, zone=ZONE, reports=reports), light.store)
+    return with_settings(light, zone=ZONE, reports={"market_factors": {"DE": FACTOR}})
 
 
 @pytest.fixture
@@ -165,10 +152,10 @@ def company() -> Company:
 
 
 @pytest.fixture
-def client(light: Service, clock: Clock, company: Company) -> FlaskClient:
+def client(light: Service, clock: Clock, company: Company) -> KeyedClient:
     """The company's months, sent and reported."""
     clock.now = datetime(2026, 5, 2, 6, tzinfo=UTC)
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     run(light, "rescore-factors")  # so that nothing waits for it later
     answer = client.post("/v1/intensity", json=company.grid.body("DE", "operator"))
     assert answer.status_code == 200, answer.text
@@ -182,7 +169,7 @@ def client(light: Service, clock: Clock, company: Company) -> FlaskClient:
     run(light, "score-pending", "monthly-reports")
     for month in MONTHS:
         check_month(client, company, month)
-        assert report(client, month)["revision"] == 1
+        assert client.month(month)["revision"] == 1
     clock.turn(days=1)
     return client
 
@@ -190,7 +177,7 @@ def client(light: Service, clock: Clock, company: Company) -> FlaskClient:
 class Since:
     """What changed reported months: each act in the month that it hits."""
 
-    def __init__(self, service: Service, client: FlaskClient, company: Company) -> None:
+    def __init__(self, service: Service, client: KeyedClient, company: Company) -> None:
         self.service, self.client, self.company = service, client, company
 
     def corrected(self) -> None:
@@ -228,7 +215,7 @@ class Since:
         del self.company.jobs["2026-04-030"]
 
 
-def table(client: FlaskClient, month: str, revision: int | None = None) -> dict[str, Any]:
+def table(client: KeyedClient, month: str, revision: int | None = None) -> dict[str, Any]:
     """The jobs of a report by their ids."""
     of = {} if revision is None else {"revision": revision}
     answer = client.get(f"/v1/reports/monthly/{month}/jobs", query_string=of)
@@ -244,11 +231,11 @@ CAUSES = ("corrected", "late_records", "intensity", "deleted")
 
 @pytest.mark.long
 def test_four_months_of_a_company_agree_with_an_independent_calculation(
-    light: Service, clock: Clock, client: FlaskClient, company: Company
+    light: Service, clock: Clock, client: KeyedClient, company: Company
 ) -> None:
     for before, month in pairwise(MONTHS):
         check_change(client, company, month, before)
-    one = report(client, "2026-01", project=PROJECTS[1])
+    one = client.month("2026-01", project=PROJECTS[1])
     same(one["totals"], company.total("2026-01", project=PROJECTS[1]), PROJECTS[1])
     check_year(client, company)
 
@@ -260,11 +247,11 @@ def test_four_months_of_a_company_agree_with_an_independent_calculation(
     changed = {}
     for month, cause in zip(MONTHS, CAUSES, strict=True):
         check_month(client, company, month)
-        revised = report(client, month)["revised"]
+        revised = client.month(month)["revised"]
         assert (revised["revision"], revised["total_g"]["value"]) == (1, near(reported[month]))
         assert {row["cause"] for row in revised["changes"]} == {cause.replace("_", "-")}
         # The first report stays, with its jobs: the deleted one too.
-        old = report(client, month, revision=1)["totals"]["total_g"]["value"]
+        old = client.month(month, revision=1)["totals"]["total_g"]["value"]
         assert old == near(reported[month])
         first, now = (table(client, month, revision) for revision in (1, 2))
         assert sum(map(total, first.values())) == near(reported[month])
@@ -275,6 +262,6 @@ def test_four_months_of_a_company_agree_with_an_independent_calculation(
     assert changed["2026-02"] == ["2026-02-020", f"2026-02-{JOBS:03d}"]
     assert changed["2026-04"] == []
     check_year(client, company)
-    [gone] = report(client, "2026-04")["deletions"]
+    [gone] = client.month("2026-04")["deletions"]
     assert (gone["job_id"], gone["reason"]) == ("2026-04-030", "was run twice")
     assert gone["total_g"]["value"] == near(reported["2026-04"] - company.total("2026-04").total)

@@ -1,16 +1,15 @@
 """The factor table of a month: its rows multiply, sum to the month, and name who published them."""
 
 import hashlib
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gramwatt.service.app import create_app
-from gramwatt.service.container import Caller, Service
+from gramwatt.service.container import Caller
 from gramwatt.service.intensity.csv_import import Origin, import_csv
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
+from tests.service.keyed import client_of, with_settings
 from tests.tables import tables_of
 
 START = datetime(2026, 5, 4, 8, tzinfo=UTC)
@@ -24,7 +23,7 @@ def job(service, number, hours=0.0, **about):
 
 
 def months(service, month="2026-05"):
-    return create_app(service=service).test_client().get(f"/v1/reports/monthly/{month}").json
+    return client_of(service).get(f"/v1/reports/monthly/{month}").json
 
 
 def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(light, tmp_path):
@@ -77,7 +76,7 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(light, tmp_path):
         "imported_by": "ada",
         "imported_at": "2026-06-02T12:00:00.000000Z",
     }
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     page = client.get("/v1/reports/monthly/2026-05.html").text
     for text in ("Emission factors", "Netz GmbH", known["sha256"][:12], "Ember"):
         assert text in page
@@ -98,7 +97,7 @@ def test_rows_by_zone_and_pue_multiply_and_sum_to_the_month(light, tmp_path):
 def test_a_value_of_the_overlay_names_its_source(light, tmp_path):
     overlay = tmp_path / "overlay.toml"
     overlay.write_text('[zones.LAB]\nsource = "our meters"\ng_per_kwh = 100\nyear = 2025\n')
-    own = Service(replace(light.config, overlay=overlay), light.store)
+    own = with_settings(light, overlay=overlay)
     job(own, 1, zone="LAB")
     (row,) = months(own)["factors"]
     about = [row[name] for name in ("series", "publisher", "licence")]

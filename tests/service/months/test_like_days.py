@@ -9,6 +9,7 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from tests.blocks import cells, plain, table, words
 from tests.journals import Writer, lines
+from tests.service.keyed import client_of
 
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 
@@ -59,9 +60,8 @@ def test_twenty_two_days_are_compared_with_twenty_two_days(light, clock):
 
 
 def light_page(service):
-    from gramwatt.service.app import create_app
 
-    return plain(create_app(service).test_client().get("/?month=2026-05").text)
+    return plain(client_of(service).get("/?month=2026-05").text)
 
 
 def test_a_job_beyond_the_compared_days_counts_with_those_before(light, clock):

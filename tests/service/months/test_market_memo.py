@@ -1,7 +1,6 @@
 """The market-based memo of a month: energy of a zone at a factor of the settings, in no score."""
 
 import re
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -16,6 +15,7 @@ from gramwatt.service.status import value_text
 from tests.blocks import plain
 from tests.journals import START, Writer, journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import with_settings
 
 KWH = 600 * 3 / 60 / 1000
 """A job of 3 minutes at 600 W."""
@@ -24,8 +24,7 @@ SOURCE = "statement of the supplier for 2026"
 
 def with_factors(service, **factors):
     stated = {zone: MarketFactor(g_per_kwh, SOURCE) for zone, g_per_kwh in factors.items()}
-    reports = replace(service.config.reports, market_factors=stated)
-    return replace(service, config=replace(service.config, reports=reports))
+    return with_settings(service, reports={"market_factors": stated})
 
 
 def add(service, name, **about):

@@ -12,26 +12,13 @@ from hypothesis import strategies as st
 from gramwatt.sci.records.records import CountRecord, IntervalRecord, JobRecord
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report, months_with_data
-from tests.journals import Writer, body, lines
+from tests.journals import Writer, lines
 from tests.tables import month_of_tables, tables_of
 
-NDJSON = "application/x-ndjson"
 EDGE = datetime(2026, 5, 1, tzinfo=UTC)
 YEAR = [f"2026-{number:02d}" for number in range(1, 13)]
 H = 3600.0
 TERMS = ("energy_kwh", "operational_g", "embodied_g", "total_g")
-
-
-def post(client, job_id, records):
-    answer = client.post(f"/v1/jobs/{job_id}/records", data=body(records), content_type=NDJSON)
-    assert (answer.status_code, answer.json["rejected"]) == (200, [])
-    return answer.json
-
-
-def month(client, name, **query):
-    answer = client.get(f"/v1/reports/monthly/{name}.json", query_string=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json
 
 
 def written(client, name, form):
@@ -47,7 +34,7 @@ def across(client, start_s, intervals, counts=(), end_s=None, job_id="job-1", **
     records += [writer.interval(*interval) for interval in intervals]
     records += [writer.count(amount, seconds=at_s) for at_s, amount in counts]
     records += [writer.end(end_s, exit_code=0)] if end_s is not None else []
-    post(client, job_id, records)
+    client.take(records)
     return records
 
 
@@ -62,7 +49,7 @@ def counted(document):
 def test_an_interval_across_the_edge_is_divided_by_time(client):
     # 20 minutes at 100 W are 120 kJ, a quarter of it before midnight: 30 kJ and 90 kJ.
     across(client, -300, [(-300, 900, 120_000)], [(-1, 5), (900, 10)], 900)
-    april, may = month(client, "2026-04"), month(client, "2026-05")
+    april, may = client.month("2026-04"), client.month("2026-05")
     assert value(april["totals"]["energy_kwh"]) == pytest.approx(30_000 / 3.6e6, rel=1e-12)
     assert value(may["totals"]["energy_kwh"]) == pytest.approx(90_000 / 3.6e6, rel=1e-12)
     whole = client.get("/v1/jobs/job-1/report").json
@@ -77,7 +64,7 @@ def test_units_counted_once_at_the_end_belong_to_all_the_time_before(client):
     # Two days, counted once at the end: half of R beside half of the carbon.
     hours = [(s * H, (s + 1) * H, 360_000) for s in range(-24, 24)]
     across(client, -24 * H, hours, [(24 * H, 1000)], 24 * H)
-    april, may = month(client, "2026-04"), month(client, "2026-05")
+    april, may = client.month("2026-04"), client.month("2026-05")
     assert [counted(april), counted(may)] == [{"image": 500.0}, {"image": 500.0}]
     one, other = (document["projects"][0]["g_per_unit"]["value"] for document in (april, may))
     whole = client.get("/v1/jobs/job-1/report").json["sci"][0]["g_per_unit"]["value"]
@@ -88,8 +75,8 @@ def test_units_counted_once_at_the_end_belong_to_all_the_time_before(client):
 def test_units_are_divided_over_the_time_since_the_count_before(client):
     # 40 images from -1 h to +3 h: a quarter of them before midnight; the 10 before that wholly.
     across(client, -5 * H, [(-5 * H, 3 * H, 1000)], [(-1 * H, 10), (3 * H, 40)], 3 * H)
-    assert counted(month(client, "2026-04")) == {"image": pytest.approx(20, rel=1e-12)}
-    assert counted(month(client, "2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
+    assert counted(client.month("2026-04")) == {"image": pytest.approx(20, rel=1e-12)}
+    assert counted(client.month("2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
 
 
 def test_a_replaced_meter_counts_on_from_its_forerunner(client):
@@ -107,9 +94,9 @@ def test_a_replaced_meter_counts_on_from_its_forerunner(client):
         client_lines.count(40, seconds=3 * H),
         second.end(10 * H),
     ]
-    post(client, "job-1", records)
-    assert counted(month(client, "2026-04")) == {"image": pytest.approx(110, rel=1e-12)}
-    assert counted(month(client, "2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
+    client.take(records)
+    assert counted(client.month("2026-04")) == {"image": pytest.approx(110, rel=1e-12)}
+    assert counted(client.month("2026-05")) == {"image": pytest.approx(30, rel=1e-12)}
 
 
 def test_a_node_s_embodied_carbon_lies_in_the_time_of_that_node(client):
@@ -123,25 +110,25 @@ def test_a_node_s_embodied_carbon_lies_in_the_time_of_that_node(client):
             writer.interval(start * H, end * H, 1e6, f"GPU-{node}"),
             writer.end(end * H),
         ]
-    post(client, "job-1", records)
+    client.take(records)
     grams = {"n-a": 0.0, "n-b": 0.0}
     for term in client.get("/v1/jobs/job-1/report").json["embodied_terms"]:
         grams[term["node"]] += term["embodied_g"]["value"]
-    april, may = (month(client, name)["totals"]["embodied_g"] for name in ("2026-04", "2026-05"))
+    april, may = (client.month(name)["totals"]["embodied_g"] for name in ("2026-04", "2026-05"))
     assert value(may) == pytest.approx(grams["n-b"] / 4, rel=1e-12)
     assert value(april) == pytest.approx(grams["n-a"] + grams["n-b"] * 3 / 4, rel=1e-12)
 
 
 def test_a_job_without_units_is_one_job_over_its_months(client):
     across(client, -1 * H, [(-1 * H, 3 * H, 1e6)], [], 3 * H, units=())
-    assert counted(month(client, "2026-04")) == {"job": pytest.approx(0.25, rel=1e-12)}
-    assert counted(month(client, "2026-05")) == {"job": pytest.approx(0.75, rel=1e-12)}
+    assert counted(client.month("2026-04")) == {"job": pytest.approx(0.25, rel=1e-12)}
+    assert counted(client.month("2026-05")) == {"job": pytest.approx(0.75, rel=1e-12)}
 
 
 def test_a_job_is_in_each_of_its_months_and_ends_in_one(client):
     across(client, -1 * H, [(-1 * H, 1 * H, 1e6)], [], 1 * H)
     across(client, -2 * H, [(-2 * H, 0, 1e6)], [], 0, job_id="until-midnight")
-    april, may = month(client, "2026-04"), month(client, "2026-05")
+    april, may = client.month("2026-04"), client.month("2026-05")
     found = [(m["totals"]["jobs"], m["totals"]["jobs_ended"]) for m in (april, may)]
     assert found == [(2, 1), (1, 1)]
     assert client.get("/v1/jobs/until-midnight/report").json["days"][-1]["day"] == "2026-04-30"
@@ -152,7 +139,7 @@ def test_a_day_without_readings_has_none_of_the_job_s_energy(client):
     first, second = client.get("/v1/jobs/job-1/report").json["days"]
     assert value(first["energy_kwh"]) == pytest.approx(1e6 / 3.6e6, rel=1e-12)
     assert value(second["energy_kwh"]) == 0
-    assert value(month(client, "2026-05")["totals"]["total_g"]) == pytest.approx(
+    assert value(client.month("2026-05")["totals"]["total_g"]) == pytest.approx(
         value(second["embodied_g"]), rel=1e-12
     )
 
@@ -162,7 +149,7 @@ def test_the_jobs_with_the_most_carbon_are_judged_by_their_part_in_the_month(cli
     across(client, -200 * H, long, [(1 * H, 201)], 1 * H, job_id="mostly-april")
     short = [(s * H, (s + 1) * H, 360_000) for s in range(10)]
     across(client, 0, short, [(10 * H, 10)], 10 * H, job_id="of-may")
-    top = month(client, "2026-05")["top_jobs"]
+    top = client.month("2026-05")["top_jobs"]
     assert [job["job_id"] for job in top] == ["of-may", "mostly-april"]
     # One of 201 hours of 360 kJ lies in May.
     assert value(top[1]["energy_kwh"]) == pytest.approx(0.1, rel=1e-12)
@@ -174,7 +161,7 @@ def test_a_running_job_is_named_and_the_month_is_not_complete(client, clock):
     # 0.1 kWh an hour, an hour of it in April; its last interval ends in June.
     june = 31 * 24 * H
     records = across(client, -H, [(-H, H, 720_000), (june - H, june + H, 720_000)], job_id="on")
-    found = month(client, "2026-05")
+    found = client.month("2026-05")
     assert (found["complete"], found["totals"]["jobs"]) == (False, 1)
     running = found["jobs_running"]
     assert (running["jobs"], [row["job_id"] for row in running["named"]]) == (1, ["on"])
@@ -182,22 +169,22 @@ def test_a_running_job_is_named_and_the_month_is_not_complete(client, clock):
     assert running["energy_kwh"]["low"] < 0.2 < running["energy_kwh"]["high"]
     assert running["named"][0]["energy_kwh"] == running["energy_kwh"]
     assert found["jobs_unscored"] == {"jobs": 0, "energy_kwh": None, "named": []}
-    assert value(month(client, "2026-04")["jobs_running"]["energy_kwh"]) == pytest.approx(0.1)
-    assert month(client, "2026-06")["jobs_running"]["jobs"] == 1
+    assert value(client.month("2026-04")["jobs_running"]["energy_kwh"]) == pytest.approx(0.1)
+    assert client.month("2026-06")["jobs_running"]["jobs"] == 1
     end = Writer(job="on", t0=EDGE, first_seq=len(records) + 1).end(june + H)
-    post(client, "on", [end])
-    found = month(client, "2026-05")
+    client.take([end])
+    found = client.month("2026-05")
     assert (found["complete"], found["totals"]["jobs"]) == (True, 2)
     assert found["jobs_running"] == {"jobs": 0, "energy_kwh": None, "named": []}
     assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.3, rel=1e-12)
-    assert month(client, "2026-06")["complete"] is False  # the month is not over
+    assert client.month("2026-06")["complete"] is False  # the month is not over
 
 
 def test_a_service_that_runs_on_is_beside_the_sums_of_a_month_and_on_its_page(client):
     across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
     more = {"kind": "inference", "name": "chat", "tags": {"serving": "vllm"}}
     across(client, 0, [(0, 2 * H, 720_000)], [(H, 5)], job_id="served", **more)
-    found = month(client, "2026-05")
+    found = client.month("2026-05")
     (row,) = found["jobs_running"]["named"]
     assert (row["job_id"], value(row["energy_kwh"])) == ("served", pytest.approx(0.2, rel=1e-12))
     assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.1, rel=1e-12)
@@ -240,10 +227,10 @@ def test_a_running_job_that_says_it_begins_later_adds_no_month(light):
 
 def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):
     records = across(client, 0, [(0, H, 360_000)], [], H)
-    assert month(client, "2026-05")["complete"] is True
+    assert client.month("2026-05")["complete"] is True
     writer = Writer("w2", job="job-1", t0=EDGE)
-    post(client, "job-1", [writer.job(started_at=EDGE), writer.interval(H, 2 * H, 360_000)])
-    found = month(client, "2026-05")
+    client.take([writer.job(started_at=EDGE), writer.interval(H, 2 * H, 360_000)])
+    found = client.month("2026-05")
     assert (found["complete"], found["totals"]["jobs"]) == (False, 0)
     # The sums leave it out, and its energy so far is all that has arrived.
     assert value(found["jobs_running"]["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
@@ -255,14 +242,14 @@ def test_a_kept_report_gives_way_when_a_job_leaves_the_month(client, clock):
     across(client, -300, [(-300, -60, 1000)])
     lost = Writer("r-w1", job="job-1", t0=EDGE)
     closing = [lost.job(role="recovery", resumes="w1", started_at=lost.at(-300))]
-    post(client, "job-1", [*closing, lost.end(300, state="lost")])
+    client.take([*closing, lost.end(300, state="lost")])
     kept = client.post("/v1/reports/monthly/2026-05").json
     assert (kept["revision"], kept["totals"]["jobs"]) == (1, 1)
     clock.turn(days=1)
     own = Writer("w1", job="job-1", t0=EDGE, first_seq=10)
-    post(client, "job-1", [own.end(-60, exit_code=0)])
-    assert month(client, "2026-04")["totals"]["jobs_ended"] == 1
-    assert month(client, "2026-05")["totals"]["jobs"] == 0
+    client.take([own.end(-60, exit_code=0)])
+    assert client.month("2026-04")["totals"]["jobs_ended"] == 1
+    assert client.month("2026-05")["totals"]["jobs"] == 0
 
 
 def test_a_job_without_a_score_is_named(client, light):
@@ -270,7 +257,7 @@ def test_a_job_without_a_score_is_named(client, light):
     ended = across(client, 0, [(0, H, 720_000)], job_id="ended")
     end = Writer(job="ended", t0=EDGE, first_seq=len(ended) + 1).end(H)
     ingest(light, "ended", lines([end]), score=False)
-    found = month(client, "2026-05")
+    found = client.month("2026-05")
     assert (found["complete"], found["totals"]["jobs"]) == (False, 1)
     unscored = found["jobs_unscored"]
     assert (unscored["jobs"], [row["job_id"] for row in unscored["named"]]) == (1, ["ended"])
@@ -279,14 +266,14 @@ def test_a_job_without_a_score_is_named(client, light):
 
 def test_a_job_of_no_time_has_its_energy_and_no_embodied_carbon(client):
     across(client, 0, [(0, H, 360_000)], [], H, job_id="whole")
-    alone = month(client, "2026-05")["totals"]
+    alone = client.month("2026-05")["totals"]
     across(client, 0, [(0, 1, 36_000)], [(0, 5)], 0, job_id="short")
     document = client.get("/v1/jobs/short/report").json
     assert value(document["energy_kwh"]) == pytest.approx(0.01)
     assert (document["embodied_g"], document["conformance"]) == (None, "not-sci")
     assert [(row["count"], row["g_per_unit"]) for row in document["sci"]] == [(5.0, None)]
     assert any("reserved for no time" in notice["message"] for notice in document["notices"])
-    totals = month(client, "2026-05")["totals"]
+    totals = client.month("2026-05")["totals"]
     assert (totals["jobs"], totals["jobs_unknown"]) == (2, 1)
     assert value(totals["energy_kwh"]) == pytest.approx(0.11)
     assert value(totals["embodied_g"]) == pytest.approx(value(alone["embodied_g"]))
@@ -309,7 +296,7 @@ def test_what_is_missing_is_on_the_page_and_in_the_tables(client):
 
 def test_a_month_of_running_jobs_only_has_a_report_and_is_listed(client):
     across(client, 0, [(0, H, 720_000)], job_id="on")
-    found = month(client, "2026-05")
+    found = client.month("2026-05")
     assert (found["totals"]["jobs"], found["jobs_running"]["jobs"]) == (0, 1)
     assert "/months/2026-05" in client.get("/months").text
     assert "1 job still runs" in written(client, "2026-05", "html")
@@ -319,7 +306,7 @@ def test_a_month_of_running_jobs_only_has_a_report_and_is_listed(client):
 def test_many_running_jobs_are_counted_and_the_largest_are_named(client):
     for n in range(25):
         across(client, 0, [(0, H, 3600.0 * (n + 1))], job_id=f"on-{n:02d}")
-    running = month(client, "2026-05")["jobs_running"]
+    running = client.month("2026-05")["jobs_running"]
     assert running["jobs"] == 25
     assert [row["job_id"] for row in running["named"]] == [f"on-{n:02d}" for n in range(24, 4, -1)]
     # 1 + 2 + ... + 25 = 325 Wh.
@@ -400,8 +387,8 @@ def send_in_parts(client, order, job_id, records):
     head, *shuffled = sorted(records, key=lambda record: not isinstance(record, JobRecord))
     order.shuffle(shuffled)
     shuffled.insert(0, head)
-    post(client, job_id, shuffled[: order.randint(1, len(shuffled))])
-    post(client, job_id, shuffled)
+    client.take(shuffled[: order.randint(1, len(shuffled))])
+    client.take(shuffled)
 
 
 def months_of(client, project):
@@ -472,8 +459,8 @@ def test_the_months_of_random_jobs_sum_to_the_year_and_to_the_jobs(client, clock
         assert year.get(term, 0.0) == near(sum(of_2026))
     assert all(document["complete"] for document in months.values())
     assert sum(document["totals"]["jobs_ended"] for document in months.values()) == len(jobs)
-    for name, records in jobs.items():
-        assert post(client, name, records)["accepted"] == 0
+    for records in jobs.values():
+        assert client.take(records)["accepted"] == 0
     assert months_of(client, project) == months
 
 

@@ -1,14 +1,11 @@
 """A month whose jobs wait to be scored again is a mixture: not complete, not kept, not sent."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.app import create_app
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.sums import sum_scope
@@ -18,6 +15,7 @@ from gramwatt.service.store.months import MonthlyReport, MonthSum
 from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
+from tests.service.keyed import client_of, with_settings
 
 MAY, JOBS = "2026-05", 12
 START = datetime(2026, 5, 3, 8, tzinfo=UTC)
@@ -25,8 +23,7 @@ START = datetime(2026, 5, 3, 8, tzinfo=UTC)
 
 def told(service, tmp_path, **settings):
     """The same store with other settings, and a folder for reports."""
-    reports = replace(service.config.reports, folder=tmp_path / "reports")
-    return Service(replace(service.config, reports=reports, **settings), service.store)
+    return with_settings(service, reports={"folder": tmp_path / "reports"}, **settings)
 
 
 def work(service, *names):
@@ -36,7 +33,7 @@ def work(service, *names):
 
 def state(service):
     """Of the month's report: complete, revision, total and how many jobs wait."""
-    found = create_app(service=service).test_client().get(f"/v1/reports/monthly/{MAY}").json
+    found = client_of(service).get(f"/v1/reports/monthly/{MAY}").json
     waiting = found["jobs_to_rescore"]
     return found["complete"], found["revision"], found["totals"]["total_g"]["value"], waiting
 
@@ -93,7 +90,7 @@ def test_jobs_whose_intensity_has_arrived_wait_too(light, tmp_path):
     with light.store.write() as session:  # as `rescore-intensity` does when points arrive
         session.execute(sa.text("UPDATE jobs SET rescore_us = 1"))
     assert state(light)[0::3] == (False, 1)
-    page = create_app(service=light).test_client().get(f"/v1/reports/monthly/{MAY}.html").text
+    page = client_of(light).get(f"/v1/reports/monthly/{MAY}.html").text
     assert "1 job of it or its trend waits to be scored again" in page
     work(light, "rescore-intensity", "monthly-reports")
     assert state(light)[:2] == (True, 1)

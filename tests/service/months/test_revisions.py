@@ -5,7 +5,6 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -14,8 +13,6 @@ from msgspec import to_builtins
 
 from gramwatt.sci.month.revised import CAUSE_TEXTS, CAUSES, change_lines
 from gramwatt.sci.score import boundary
-from gramwatt.service.app import create_app
-from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import SeriesName, keep
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
@@ -35,6 +32,7 @@ from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.evidence.conftest import at_home
+from tests.service.keyed import client_of, statements, with_settings
 from tests.tables import month_of_tables, tables_of
 
 MAY = "2026-05"
@@ -72,21 +70,16 @@ def rows(service):
     ],
 )
 def test_reading_a_month_writes_nothing_but_its_sums(light, address):
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     job(light)
     assert client.get("/v1/jobs").status_code == 200  # which makes the client's key
-    written = []
-
-    @sa.event.listens_for(light.store.engine, "before_cursor_execute")
-    def note(_connection, _cursor, statement, *_):
-        # When the caller's key was last used is noted, and sums that had to be made again.
-        changes = statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE"))
-        if changes and not re.match(r"UPDATE (api_keys|month_sums)\b", statement):
-            written.append(statement)
-
     before = rows(light)
-    assert client.get(address).status_code == 200
-    assert (rows(light), written) == (before, [])
+    with statements(light) as sent:
+        assert client.get(address).status_code == 200
+    # When the caller's key was last used is noted, and sums that had to be made again.
+    written = [s for s in sent if re.match(r"\s*(INSERT|UPDATE|DELETE)\b", s)]
+    assert [s for s in written if not re.match(r"UPDATE (api_keys|month_sums)\b", s)] == []
+    assert rows(light) == before
 
 
 def test_readers_at_once_keep_nothing_and_keepers_at_once_keep_one(service):
@@ -102,7 +95,7 @@ def test_readers_at_once_keep_nothing_and_keepers_at_once_keep_one(service):
 
 
 def test_post_keeps_what_get_then_answers(light):
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     address = f"/v1/reports/monthly/{MAY}"
     job(light)
     read = client.get(address).json
@@ -149,7 +142,7 @@ def test_the_task_waits_until_the_jobs_of_a_month_are_scored(light):
 
 
 def test_a_month_without_a_job_is_a_nil_report_in_every_form(light):
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     job(light, project="A")
     for month, project, says in (
         ("2026-03", "", "no job was recorded in March 2026."),
@@ -170,11 +163,10 @@ def test_a_month_without_a_job_is_a_nil_report_in_every_form(light):
 
 def test_a_decimal_comma_is_a_setting_of_reports(light):
     job(light)
-    settings = replace(light.config.reports, decimal_mark=",")
-    comma = replace(light, config=replace(light.config, reports=settings))
+    comma = with_settings(light, reports={"decimal_mark": ","})
     pages, tables, data = [], [], []
     for service in (light, comma):
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         address = f"/v1/reports/monthly/{MAY}"
         pages.append(client.get(f"{address}.html").text)
         tables.append(client.get(f"{address}.zip").data)
@@ -204,7 +196,7 @@ def kept_causes(client):
 
 
 def test_each_revision_has_its_jobs_and_reasons_and_stays(light, clock):
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     TASKS["rescore-factors"].action(light)
     for number in range(5):
         job(light, f"job-{number}", pue=1.25)
@@ -243,9 +235,9 @@ def test_each_revision_has_its_jobs_and_reasons_and_stays(light, clock):
     grams = second["job-3"]["operational_g"] + second["job-3"]["embodied_g"]
     assert gone["total_g"]["value"] == pytest.approx(grams)
 
-    older = Service(replace(light.config, lifetime_years=8.0), light.store)
+    older = with_settings(light, lifetime_years=8.0)
     TASKS["rescore-factors"].action(older)
-    client = create_app(service=older).test_client()
+    client = client_of(older)
     assert kept_causes(client) == [("changed", "method", 4)]
     # What was kept is as it was, and says so in each form; a deleted job has no name any more.
     assert {row["name"] for row in first.values()} == {"resnet"}
@@ -288,8 +280,7 @@ def test_new_factors_and_a_new_method_say_of_what(light, monkeypatch):
     keep(light, series, 3600, "hourly", datetime(2026, 5, 10, tzinfo=UTC), [99.0] * 24)
     rescore(light, "job-1", "intensity")
     keep_month(light, MAY)
-    other = replace(light.config, lifetime_years=8.0)
-    service = Service(other, light.store)
+    service = with_settings(light, lifetime_years=8.0)
     for module in (boundary, rescoring):
         monkeypatch.setattr(module, "ENGINE_VERSION", "99")
     TASKS["rescore-factors"].action(service)
@@ -362,7 +353,7 @@ def test_a_month_that_changes_while_its_report_is_made_is_kept_as_it_is_then(lig
 
 
 def test_a_score_made_again_for_a_reason_of_its_own_is_not_known(light):
-    client = create_app(service=light).test_client()
+    client = client_of(light)
     job(light)
     keep_ended_months(light)
     series = SeriesName("FR", "average", "lifecycle", "imported")
@@ -373,9 +364,8 @@ def test_a_score_made_again_for_a_reason_of_its_own_is_not_known(light):
 
 
 def test_a_job_that_moves_to_another_project_is_a_correction_of_both(light):
-    reports = replace(light.config.reports, projects=frozenset({"*"}))
-    light = Service(replace(light.config, reports=reports), light.store)
-    client = create_app(service=light).test_client()
+    light = with_settings(light, reports={"projects": frozenset({"*"})})
+    client = client_of(light)
     for name in ("job-1", "job-2"):
         job(light, name)
     job(light, "job-3", project="speech")

@@ -5,7 +5,6 @@ import os
 import random
 import sys
 import threading
-from collections import defaultdict
 from contextlib import closing
 from datetime import timedelta
 from subprocess import CalledProcessError
@@ -20,7 +19,6 @@ from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month.change import WorkMonth, change_effects
 from gramwatt.sci.month.documents import MonthSums
-from gramwatt.sci.month.month import months_of
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.container import Service
 from gramwatt.service.jobs import deletion, scoring
@@ -46,7 +44,7 @@ from tests.documents import (
     world_job,
 )
 from tests.journals import T0, FakeGrid, Writer, journal, lines
-from tests.months import TERMS, Tables, alike, by, month_document, plain_totals
+from tests.months import Tables, alike, month_document
 from tests.plain_month import UNFINISHED, PlainMonth, plain
 from tests.random_jobs import random_job
 from tests.service.conftest import create_database
@@ -114,51 +112,6 @@ def execute(jobs):
         yield tables
 
 
-def same(row, jobs, month, terms=TERMS):
-    """A row has the figures of these jobs, added one by one."""
-    for term, figure in plain_totals(jobs, month).items():
-        if term in terms:
-            found = getattr(row, term)
-            assert (found is None) is (figure is None), term
-            if figure is not None:
-                ends = [getattr(found, end) for end in ("value", "low", "high")]
-                assert ends == pytest.approx([figure.value, figure.low, figure.high], rel=1e-9)
-
-
-@pytest.mark.parametrize("month", MONTHS)
-def test_every_table_is_the_plain_sum_of_its_jobs(execute, jobs, month):
-    sums = sum_month(execute, month)
-    members = [job for job in jobs if any(day.day.startswith(month) for day in job.days)]
-    same(sums.totals, members, month)
-    tables = [
-        (sums.by_project, ("project",), lambda job: (job.project,)),
-        (sums.chargeback, ("project", "owner"), lambda job: (job.project, job.tags.get("user"))),
-    ]
-    for rows, names, key in tables:
-        groups = by(members, key)
-        assert {tuple(getattr(row, n) for n in names) for row in rows} == set(groups)
-        for row in rows:
-            same(row, groups[tuple(getattr(row, name) for name in names)], month)
-    for state, of_state in by(members, lambda job: job.state).items():
-        same(sums.by_state[state], of_state, month)
-        assert sums.by_state[state].jobs == len(of_state)
-    for row in sums.projects:
-        of_unit = [job for job in members if (row.project, row.unit) in units(job)]
-        same(row, of_unit, month, ["energy_kwh"])
-        same(row, [job for job in of_unit if job.total_g], month, ["total_g"])
-    for row in sums.models:
-        of_model = [j for j in members if (j.model_id, persona(j)) == (row.model_id, row.persona)]
-        same(row, of_model, month, ["energy_kwh", "total_g"])
-
-
-def units(job):
-    return {(job.project, row.unit) for row in job.sci}
-
-
-def persona(job):
-    return {"training": "provider", "inference": "consumer"}.get(job.kind, "other")
-
-
 @pytest.mark.parametrize("month", MONTHS)
 def test_tables_add_up_to_the_totals(execute, month):
     sums = sum_month(execute, month)
@@ -191,63 +144,6 @@ def test_tables_add_up_to_the_totals(execute, month):
         )
         assert kwh * pue * factor == pytest.approx(grams)
     assert sum(sums.conformance.values()) == sums.totals.jobs
-
-
-@pytest.mark.parametrize("month", MONTHS)
-def test_days_kinds_of_work_and_top_jobs_have_the_figures_of_their_jobs(execute, jobs, month):
-    sums = sum_month(execute, month)
-    parts = {j.job_id: months_of(j)[month] for j in jobs if month in months_of(j)}
-    counts, works = defaultdict(lambda: [0, 0, 0]), defaultdict(lambda: [0.0] * 4)
-    for part in parts.values():
-        unit = next((row.unit for row in part.job.sci), "job")
-        first, last = part.days[0], part.days[-1]
-        for day in part.days:
-            is_first, is_last = day is first, day is last and part.ended
-            started = [is_first, is_last, is_first and part.sums.total_g is None]
-            counts[day.day] = [a + b for a, b in zip(counts[day.day], started, strict=True)]
-            figures = [getattr(day, term) for term in TERMS[:3]]
-            amounts = [day.counts.get(unit, 0.0), *(f.value if f else 0.0 for f in figures)]
-            key = part.job.project, unit, day.day
-            works[key] = [a + b for a, b in zip(works[key], amounts, strict=True)]
-    assert sums.jobs_by_day == counts
-    alike(
-        {
-            (work.project, work.unit, day.day): [
-                day.amount,
-                day.energy_kwh,
-                day.operational_g,
-                day.embodied_g,
-            ]
-            for work in sums.by_work
-            for day in work.days
-        },
-        dict(works),
-    )
-    assert sums.top_jobs
-    for row in sums.top_jobs:
-        for term in TERMS:
-            figure, own = getattr(row, term), getattr(parts[row.job_id].sums, term)
-            ends = [None if f is None else (f.value, f.low, f.high, f.unit) for f in (figure, own)]
-            alike(*map(list, ends)) if own else None
-            assert (figure is None) is (own is None)
-    used = "zone, quality, series FROM month_factors"
-    where = f"WHERE month = '{month}' AND quality <> ''"
-    stated = execute(f"SELECT DISTINCT {used} {where}", {})
-    assert sums.intensity_methods == sorted(map(list, stated))
-    outcomes = defaultdict(int)
-    of_month = f"FROM job_months WHERE month = '{month}' AND excluded IS NULL"
-    for state, sweep, number in execute(
-        f"SELECT state, sweep, COUNT(*) {of_month} GROUP BY state, sweep", {}
-    ):
-        outcomes["sweep" if sweep and state == "completed" else state] += number
-    assert {row.outcome: row.jobs for row in sums.ledger if row.outcome != "idle"} == outcomes
-    unseen = f"SELECT SUM(idle_not_seen_kwh) FROM job_months WHERE month = '{month}'"
-    ((kwh,),) = execute(unseen, {})
-    figure = sums.idle_not_seen_kwh
-    assert (figure.value if figure else 0.0) == pytest.approx(kwh, rel=1e-9)
-    ((kwh,),) = execute(f"SELECT SUM(accelerators_kwh) FROM job_months WHERE month = '{month}'", {})
-    assert sums.boundary.narrow_kwh.value == pytest.approx(kwh, rel=1e-9)
-    assert sums.boundary.narrow_kwh.value < sums.boundary.full_kwh.value
 
 
 def test_effects_that_are_read_in_portions_are_those_of_one(execute, monkeypatch):

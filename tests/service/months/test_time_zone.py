@@ -1,14 +1,11 @@
 """Days and months of the organisation's time zone, and scores that follow changed factors."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.cache import keep_sums, kept_months
@@ -17,20 +14,15 @@ from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
+from tests.service.keyed import client_of, with_settings
 
 EVENING = datetime(2026, 4, 30, 20, tzinfo=UTC)
 KWH = 600 * 240 / 60 / 1000
 """A job of 240 minutes at 600 W."""
 
 
-def told(service, **settings):
-    """The same store with other settings."""
-    return Service(replace(service.config, **settings), service.store)
-
-
 def month(service, name):
-    client = create_app(service=service).test_client()
-    found = client.get(f"/v1/reports/monthly/{name}").json
+    found = client_of(service).get(f"/v1/reports/monthly/{name}").json
     energy = found["totals"]["energy_kwh"] if "totals" in found else None
     return energy["value"] if energy else None
 
@@ -41,9 +33,9 @@ def measure(service, job_id="job-1", **about):
 
 
 def test_a_job_over_the_local_end_of_a_month_is_divided_there(light):
-    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
+    berlin = with_settings(light, zone=ZoneInfo("Europe/Berlin"))
     measure(berlin)
-    client = create_app(service=berlin).test_client()
+    client = client_of(berlin)
     report = client.get("/v1/jobs/job-1/report").json
     rows = [(row["day"], row["energy_kwh"]["value"], row["counts"]) for row in report["days"]]
     half = pytest.approx(KWH / 2)
@@ -59,12 +51,12 @@ def test_a_job_over_the_local_end_of_a_month_is_divided_there(light):
 
 def test_a_deleted_job_is_of_the_month_in_which_it_started(light):
     """To the microsecond, at the end of May in Berlin."""
-    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
+    berlin = with_settings(light, zone=ZoneInfo("Europe/Berlin"))
     midnight = datetime(2026, 5, 31, 22, tzinfo=UTC)
     for name, start in (("may", midnight - timedelta(microseconds=1)), ("june", midnight)):
         ingest(berlin, name, lines(journal(name, start=start)))
         delete_job(berlin, name, by="ada")
-    client = create_app(service=berlin).test_client()
+    client = client_of(berlin)
     for found, month_ in (("may", "2026-05"), ("june", "2026-06")):
         document = client.get(f"/v1/reports/monthly/{month_}.json").json
         assert [row["job_id"] for row in document["deletions"]] == [found]
@@ -73,12 +65,12 @@ def test_a_deleted_job_is_of_the_month_in_which_it_started(light):
 def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(light):
     measure(light)
     assert [month(light, "2026-04"), month(light, "2026-05")] == [pytest.approx(KWH), None]
-    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
+    berlin = with_settings(light, zone=ZoneInfo("Europe/Berlin"))
     run = TASKS["rescore-factors"].action
     assert [run(berlin), run(berlin)] == [1, 0]
     half = pytest.approx(KWH / 2)
     assert [month(berlin, "2026-04"), month(berlin, "2026-05")] == [half, half]
-    client = create_app(service=berlin).test_client()
+    client = client_of(berlin)
     newest, first = client.get("/v1/jobs/job-1/revisions").json["revisions"]
     assert (newest["reason"], newest["energy_kwh"]) == ("factors", first["energy_kwh"])
     assert newest["change"]["text"] == "total unchanged: days of UTC -> Europe/Berlin"
@@ -87,13 +79,13 @@ def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(light):
 
 
 def test_a_running_job_and_a_budget_are_in_the_month_it_is_there(light, clock):
-    berlin = told(light, zone=ZoneInfo("Europe/Berlin"))
+    berlin = with_settings(light, zone=ZoneInfo("Europe/Berlin"))
     records = journal(minutes=240, start=EVENING, end_state=None)
     ingest(berlin, "job-1", lines(records))
     clock.now = datetime(2026, 4, 30, 22, 30, tzinfo=UTC)  # 00:30 in Berlin
     assert months_with_data(berlin) == ["2026-05", "2026-04"]
     assert months_with_data(light) == ["2026-04"]
-    client = create_app(service=berlin).test_client()
+    client = client_of(berlin)
     running = [
         client.get(f"/v1/reports/monthly/{name}").json["jobs_running"]["energy_kwh"]["value"]
         for name in ("2026-04", "2026-05")
@@ -120,10 +112,10 @@ def test_scores_follow_the_catalog_where_that_changes_them(light, tmp_path):
     assert [run(light), run(light)] == [2, 0]  # a store of an earlier release, as it were
     overlay = tmp_path / "overlay.toml"
     overlay.write_text('[zones.FR]\nsource = "our meters"\ng_per_kwh = 100\nyear = 2025\n')
-    changed = told(light, overlay=overlay)
+    changed = with_settings(light, overlay=overlay)
     assert rescore_on_new_factors(changed, budget_s=0.0) == 0
     assert [rescore_on_new_factors(changed), rescore_on_new_factors(changed)] == [2, 0]
-    client = create_app(service=changed).test_client()
+    client = client_of(changed)
     newest, first = client.get("/v1/jobs/job-1/revisions").json["revisions"]
     assert (newest["revision"], newest["reason"], first["reason"]) == (2, "factors", "ended")
     assert "catalog" in newest["change"]["text"]

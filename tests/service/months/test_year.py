@@ -1,19 +1,17 @@
 """The report of a year: the sums of its months, and what it is held against."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from gramwatt.service.app import create_app
 from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ConfigError, from_environment
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.periodic import keep_ended_months
 from tests.journals import journal, lines
+from tests.service.keyed import client_of, with_settings
 
 YEAR = "/v1/reports/yearly/2026"
 
@@ -30,8 +28,7 @@ def service(light, clock):
         start = datetime(year, month, 10, 8, tzinfo=UTC)
         ingest(light, name, lines(journal(name, start=start, **about)))
     targets = {"base_year": 2025, "targets": ((2026, 1.0), (2030, 0.5))}
-    reports = replace(light.config.reports, **targets)
-    return Service(replace(light.config, reports=reports), light.store)
+    return with_settings(light, reports=targets)
 
 
 def carbon(client, name):
@@ -39,7 +36,7 @@ def carbon(client, name):
 
 
 def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     set_budget(service, NewBudget(project="vision", limit_kg=1.0), by="ada")
     keep_ended_months(service)
     correct_job(service, "c", {"pue": 1.5}, by="ada", reason="hall 2")
@@ -93,7 +90,7 @@ def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service
 
 def test_a_running_year_is_not_complete_and_its_target_open(service, clock):
     clock.now = datetime(2026, 4, 2, tzinfo=UTC)
-    found = create_app(service=service).test_client().get(YEAR).json
+    found = client_of(service).get(YEAR).json
     assert (found["complete"], found["targets"][0]["met"]) == (False, None)
 
 

@@ -18,6 +18,7 @@ from gramwatt.service.notifications import report_letter
 from gramwatt.service.tasks.table import TASKS
 from tests.documents import changed, month_of, steady_job
 from tests.journals import journal, lines
+from tests.service.keyed import with_settings
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -75,8 +76,7 @@ def bucket(statuses=()):
 
 
 def delivering(service, **reports):
-    settings = replace(service.config.reports, **reports)
-    return replace(service, config=replace(service.config, reports=settings))
+    return with_settings(service, reports=reports)
 
 
 def do(service):
@@ -140,7 +140,7 @@ def test_a_mail_brings_the_pdf_and_the_table(light, free_tcp_port):
     with mailbox(free_tcp_port) as (inbox, url):
         sending = delivering(light, mail_to=("lead@example.com",))
         alerts = AlertSettings(smtp_url=url)
-        sending = replace(sending, config=replace(sending.config, alerts=alerts))
+        sending = with_settings(sending, alerts=alerts)
         ingest(light, "job-1", lines(journal("job-1", start=MAY)))
         do(sending)
         do(sending)

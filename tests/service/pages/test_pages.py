@@ -28,6 +28,7 @@ from gramwatt.service.status import effective_settings
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks import runs
 from tests.journals import body, journal, lines
+from tests.service.keyed import bearer
 
 MAY = "2026-05"
 
@@ -45,7 +46,7 @@ def add(service, job_id, **about):
 
 def as_key(service, name, *projects):
     key = create_key(service, name, "read", projects).key
-    return {"Authorization": f"Bearer {key}"}
+    return bearer(key)
 
 
 @pytest.fixture
@@ -350,7 +351,7 @@ def test_a_key_is_made_shown_once_and_revoked(light, client):
     key = re.search(r'class="key">(gw_\S+)</code>', made.text)[1]
     shown = page(client, "/keys")
     assert ("ci" in shown, key in shown) == (True, False)
-    mine = {"Authorization": f"Bearer {key}"}
+    mine = bearer(key)
     name = bound_id("job-1", "A")
     lines_of = body(journal(name, project="A"))
     sent = {"headers": mine, "data": lines_of, "content_type": "application/x-ndjson"}

@@ -12,10 +12,10 @@ from gramwatt.service.app import create_app
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
-from tests.journals import body, journal, lines
+from tests.journals import journal, lines
+from tests.service.keyed import client_of
 
 WAIT_S = 2.0
-NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_read_waits_for_no_write(locked, clock):
     key = create_key(service, "reader", "read").key
     ingest(service, "job-1", lines(journal("job-1")))
     ingest(service, "job-2", lines(journal("job-2"))[:-1])  # runs
-    ask = create_app(service).test_client()
+    ask = client_of(service)
     ask.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {key}"
     paths = ("/v1/jobs", "/v1/jobs/job-1", "/v1/jobs/job-2", "/v1/reports/monthly/2026-05")
     for path in paths:
@@ -61,11 +61,7 @@ def test_uploads_that_wait_together_are_refused_together(locked):
 
     def upload(number):
         name = f"job-{number}"
-        return timed(
-            lambda: app.test_client().post(
-                f"/v1/jobs/{name}/records", data=body(journal(name)), headers=NDJSON
-            )
-        )
+        return timed(lambda: app.test_client().send(name, journal(name)))
 
     assert upload(5)[0].status_code == 200
     other.execute("BEGIN IMMEDIATE")

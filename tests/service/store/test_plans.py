@@ -2,7 +2,6 @@
 
 import json
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -32,6 +31,7 @@ from gramwatt.service.tasks.upkeep import (
     score_pending,
 )
 from tests.journals import START, Writer, journal, lines
+from tests.service.keyed import with_settings
 from tests.service.providers.local import settings
 
 LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "counts", "job_months")
@@ -40,7 +40,7 @@ LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "cou
 
 def keeping_a_day(service):
     """The same service, which keeps intervals for a day."""
-    return replace(service, config=replace(service.config, keep_intervals={"": timedelta(days=1)}))
+    return with_settings(service, keep_intervals={"": timedelta(days=1)})
 
 
 WORK = {
@@ -79,9 +79,7 @@ def stored(service):
 def asking(service):
     """The service with a provider at a port where nothing listens."""
     url = "http://127.0.0.1:9"
-    return replace(
-        service, config=replace(service.config, intensity=settings(url, "electricity-maps"))
-    )
+    return with_settings(service, intensity=settings(url, "electricity-maps"))
 
 
 @contextmanager

@@ -5,11 +5,11 @@ import logging
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.store.access import ApiKey
 from gramwatt.service.store.migrate import upgrade
+from tests.service.keyed import client_of
 
 SECRET = "https://hooks.slack.com/services/T0/B0/SECRET"
 BUDGET = {"project": "p", "limit_kg": 1, "webhook": SECRET}
@@ -26,7 +26,7 @@ def postgres(new_postgres, tmp_path, clock):
 
 def test_a_read_only_database_is_503_not_ready_and_its_connections_are_dropped(postgres, caplog):
     service = postgres
-    ask = create_app(service).test_client()
+    ask = client_of(service)
     ask.get("/v1/jobs")
 
     def demote(connection, *_):

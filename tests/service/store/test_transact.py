@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
@@ -25,6 +24,7 @@ from gramwatt.service.store.journal import Interval
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.months import FactorBackfill, MonthlyReport, MonthSum
 from tests.journals import journal, lines
+from tests.service.keyed import client_of
 
 
 def report(month: str) -> Callable[[Session], str]:
@@ -251,7 +251,7 @@ def test_a_correction_a_score_and_a_deletion_that_meet_a_deadlock_come_through(
     with on_server.engine.begin() as connection:
         for table in ("corrections", "scores", "deletions"):
             connection.exec_driver_sql(MEETS_ONCE.format(table=table))
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     corrected = client.patch("/v1/jobs/job-1", json={"name": "n"})
     assert (corrected.status_code, corrected.json["name"]) == (200, "n")
     assert corrected.json["revision"] == 2

@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,7 +14,6 @@ from sqlalchemy.exc import DBAPIError
 
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import sqlite_url
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import transfer
@@ -25,6 +23,7 @@ from gramwatt.service.store.database import Store
 from gramwatt.service.tasks.upkeep import back_up
 from tests.journals import START, body, journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import with_settings
 from tests.service.processes import eventually, send, serving
 
 
@@ -179,7 +178,7 @@ def test_what_is_no_backup_is_refused(light, tmp_path):
 def test_the_daily_backup_keeps_the_newest_and_touches_no_other_file(light, clock, tmp_path):
     service = light
     folder = tmp_path / "backups"
-    daily = Service(replace(service.config, backup_dir=folder, backup_keep=2), service.store)
+    daily = with_settings(service, backup_dir=folder, backup_keep=2)
     ingest(daily, "job-1", lines(journal()))
     back_up(daily)
     (folder / "gramwatt.db").write_text("mine")

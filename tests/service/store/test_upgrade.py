@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from msgspec import convert
 
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.service.app import create_app
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
@@ -17,12 +16,11 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 from tests.journals import body, journal, lines
 from tests.service.cli.command import gramwatt
-
-NDJSON = "application/x-ndjson"
+from tests.service.keyed import NDJSON, client_of, with_settings
 
 
 def test_a_server_writes_nothing_into_tables_of_another_release_and_says_why(service):
-    client = create_app(service=service).test_client()
+    client = client_of(service)
     sent = {"data": body(journal()), "content_type": NDJSON}
     assert client.post("/v1/jobs/job-1/records", **sent).status_code == 200
     with service.store.engine.begin() as connection:
@@ -58,7 +56,7 @@ def test_a_preview_says_what_new_factors_will_change_and_writes_nothing(service,
     assert job_document(service, "job-1").document == before
     says = gramwatt("admin", "db", "upgrade", "--preview", *url)[1].splitlines()[-1]
 
-    eight = Service(replace(service.config, lifetime_years=8.0), service.store)
+    eight = with_settings(service, lifetime_years=8.0)
     assert rescore_on_new_factors(eight) == 2
     total = 0.0
     for row in found["changed"]:

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
@@ -14,9 +13,8 @@ from gramwatt.service.store.journal import Count, Interval, Statement
 from gramwatt.service.store.models import Job
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.upkeep import score_pending
-from tests.journals import START, Writer, body, journal, lines
-
-NDJSON = "application/x-ndjson"
+from tests.journals import START, Writer, journal, lines
+from tests.service.keyed import client_of, with_settings
 
 
 @pytest.fixture
@@ -27,7 +25,7 @@ def kept_30_days(service):
 
 @pytest.fixture
 def client(kept_30_days):
-    return create_app(service=kept_30_days).test_client()
+    return client_of(kept_30_days)
 
 
 def rows(service):
@@ -40,10 +38,6 @@ def run_task(service):
     scheduler = Scheduler(service)
     assert scheduler.run("retention")
     scheduler.stop()
-
-
-def sent(client, job_id, records):
-    return client.post(f"/v1/jobs/{job_id}/records", data=body(records), content_type=NDJSON)
 
 
 def test_old_intervals_go_and_scores_and_months_stay(client, kept_30_days, clock):
@@ -80,13 +74,13 @@ def test_what_needs_the_intervals_says_that_they_are_gone(client, kept_30_days, 
         "rescore": client.post("/v1/jobs/job-1/rescore", json={"reason": "x"}),
         "correct": client.patch("/v1/jobs/job-1", json={"zone": "DE"}),
         "list": client.get("/v1/jobs/job-1/intervals"),
-        "add": sent(client, "job-1", [late.job()]),
+        "add": client.send("job-1", [late.job()]),
     }
     for what, answer in refused.items():
         assert (answer.status_code, answer.json["code"]) == (409, "intervals-deleted"), what
         assert "deleted on 2026-06-10" in answer.json["detail"], what
     # The same lines again are known, and change nothing.
-    assert sent(client, "job-1", journal()).json["accepted"] == 0
+    assert client.send("job-1", journal()).json["accepted"] == 0
     score_pending(kept_30_days)
     assert client.get("/v1/jobs/job-1/revisions").json == revisions
     assert client.delete("/v1/jobs/job-1").status_code == 200
@@ -136,7 +130,7 @@ def test_a_project_keeps_its_intervals_for_its_own_time(service, clock):
     for kept, left in (({"vision": 30}, ["speech"]), ({"": 30, "vision": 60}, [])):
         days = {project: timedelta(days=number) for project, number in kept.items()}
         clock.turn(days=31)
-        run_task(Service(replace(service.config, keep_intervals=days), service.store))
+        run_task(with_settings(service, keep_intervals=days))
         with service.store.read() as session:
             have = sa.select(Job.project).where(Job.intervals_deleted_us.is_(None))
             assert list(session.scalars(have)) == left

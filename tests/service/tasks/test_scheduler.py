@@ -4,7 +4,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Event
 
@@ -22,6 +21,7 @@ from gramwatt.service.tasks.leader import leader_of
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task
 from tests.journals import START, journal, lines
+from tests.service.keyed import with_settings
 from tests.service.processes import eventually
 
 
@@ -154,7 +154,7 @@ def test_reports_of_ended_months_are_made_once_and_again_when_a_score_changes(se
     first = month_report(service, "2026-05")
     assert (first.complete, first.totals.jobs, first.previous.jobs) == (True, 1, 1)
     clock.turn(hours=1)
-    longer_lived = Service(replace(service.config, lifetime_years=5.0), service.store)
+    longer_lived = with_settings(service, lifetime_years=5.0)
     rescore(longer_lived, "job-1", "test")
     scheduler.run("monthly-reports")
     assert kept(service) == ["2026-04", "2026-05", "2026-05"]
@@ -181,7 +181,7 @@ def test_started_it_runs_every_task_at_once_and_stops_cleanly(light):
     tasks = {
         name: Task(timedelta(hours=1), lambda _, name=name: ran.append(name)) for name in TASKS
     }
-    running = Service(replace(light.config, clock=utc_now), light.store)
+    running = with_settings(light, clock=utc_now)
     scheduler = Scheduler(running, tasks)
     scheduler.start()
     eventually(lambda: len(ran) >= len(tasks), 60)
@@ -198,7 +198,7 @@ def test_a_process_that_just_takes_the_lead_stops_at_once(light, monkeypatch):
         time.sleep(0.3)  # until the scheduler waits for what runs
 
     monkeypatch.setattr("gramwatt.service.tasks.scheduler.expect", expect)
-    scheduler = Scheduler(Service(replace(light.config, clock=utc_now), light.store))
+    scheduler = Scheduler(with_settings(light, clock=utc_now))
     scheduler.start()
     assert begun.wait(30)
     stopping.set()

@@ -13,9 +13,7 @@ from gramwatt.service.store.models import Job
 from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.rescoring import ScoringWorker
 from gramwatt.service.tasks.upkeep import refresh_running, score_pending
-from tests.journals import START, Writer, body, journal, lines
-
-NDJSON = "application/x-ndjson"
+from tests.journals import START, Writer, journal, lines
 
 
 def scored(service):
@@ -35,9 +33,7 @@ def test_an_upload_leaves_the_score_to_the_worker(service):
     worker = ScoringWorker(service)
     client = create_app(service=replace(service, score_later=worker.add)).test_client()
     for name in ("job-1", "job-2"):
-        answer = client.post(
-            f"/v1/jobs/{name}/records", data=body(journal(name)), content_type=NDJSON
-        )
+        answer = client.send(name, journal(name))
         assert answer.json["accepted"] == 9
     assert scored(service) == []
     worker.start()

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.records.records import JobRecord
-from gramwatt.service.app import create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.tasks.upkeep import close_silent
-from tests.journals import H100, START, Writer, body
+from tests.journals import H100, START, Writer
+from tests.service.keyed import client_of
 
-NDJSON = "application/x-ndjson"
 CATALOG = load_catalog()
 S_PER_YEAR = 8760 * 3600
 WATTS = 100.0
@@ -52,11 +51,6 @@ def whole(node, seconds, state="completed", exit_code=0, **about):
     ]
 
 
-def post(client, records):
-    answer = client.post("/v1/jobs/job-1/records", data=body(records), content_type=NDJSON)
-    assert (answer.status_code, answer.json["rejected"]) == (200, [])
-
-
 def report(client):
     return client.get("/v1/jobs/job-1/report").json
 
@@ -78,8 +72,8 @@ def reserved_s(document):
 def test_the_job_runs_until_every_node_has_ended_and_a_failed_one_decides(client, first):
     failing, going = whole("n-a", 60, "failed", 7), whole("n-b", 100)
     early, late = (failing, going) if first == 0 else (going, failing)
-    post(client, late[:-1])
-    post(client, early)
+    client.take(late[:-1])
+    client.take(early)
     running = report(client)
     assert (running["state"], running["provisional"], running["exit_code"]) == (
         "running",
@@ -87,7 +81,7 @@ def test_the_job_runs_until_every_node_has_ended_and_a_failed_one_decides(client
         None,
     )
     assert client.get("/v1/jobs/job-1/revisions").json["revisions"] == []
-    post(client, late[-1:])
+    client.take(late[-1:])
     final = report(client)
     assert ended(final) == ("failed", 7, 100)
     assert (final["provisional"], final["revision"]) == (False, 1)
@@ -98,10 +92,10 @@ def test_the_job_runs_until_every_node_has_ended_and_a_failed_one_decides(client
 
 
 def test_of_several_bad_ends_the_first_seen_one_decides_and_all_are_named(client):
-    post(client, whole("n-a", 50, "lost", None))
-    post(client, whole("n-b", 70, "killed", 137))
-    post(client, whole("n-c", 60, "failed", 3))
-    post(client, whole("n-d", 90))
+    client.take(whole("n-a", 50, "lost", None))
+    client.take(whole("n-b", 70, "killed", 137))
+    client.take(whole("n-c", 60, "failed", 3))
+    client.take(whole("n-d", 90))
     final = report(client)
     assert ended(final) == ("failed", 3, 90)
     (said,) = texts(final, "node-failed")
@@ -112,8 +106,8 @@ def test_of_several_bad_ends_the_first_seen_one_decides_and_all_are_named(client
 
 def test_each_node_is_reserved_for_its_own_time_and_the_job_for_all_of_it(client):
     dead = Node("n-a")
-    post(client, [*dead.opens(), *dead.draws(100), *Node("n-a", "r-1").lost("w-n-a", 100)])
-    post(client, whole("n-b", 3600))
+    client.take([*dead.opens(), *dead.draws(100), *Node("n-a", "r-1").lost("w-n-a", 100)])
+    client.take(whole("n-b", 3600))
     final = report(client)
     # 100 W for 100 s and for 3 600 s.
     assert final["energy_kwh"]["value"] == pytest.approx((10_000 + 360_000) / 3.6e6)
@@ -135,37 +129,37 @@ def test_each_node_is_reserved_for_its_own_time_and_the_job_for_all_of_it(client
 
 def test_a_node_closed_too_early_is_reserved_until_its_last_reading(client):
     writer = Node("n-a")
-    post(client, [*writer.opens(), *writer.draws(100), *Node("n-a", "r-1").lost("w-n-a", 100)])
-    post(client, writer.draws(3600, start=100))
+    client.take([*writer.opens(), *writer.draws(100), *Node("n-a", "r-1").lost("w-n-a", 100)])
+    client.take(writer.draws(3600, start=100))
     early = report(client)
     assert ended(early) == ("lost", None, 3600)
     assert set(reserved_s(early).values()) == {3600}
-    post(client, [writer.end(3600, exit_code=0)])
+    client.take([writer.end(3600, exit_code=0)])
     final = report(client)
     assert ended(final) == ("completed", 0, 3600)
 
 
 def test_a_node_that_falls_silent_is_lost_at_its_own_last_reading(client, light, clock):
-    post(client, whole("n-a", 3600))
+    client.take(whole("n-a", 3600))
     dead = Node("n-b")
-    post(client, [*dead.opens(), *dead.draws(100)])
+    client.take([*dead.opens(), *dead.draws(100)])
     assert report(client)["state"] == "running"
     clock.turn(minutes=16)
     assert close_silent(light) == ["job-1"]
     final = report(client)
     assert ended(final) == ("lost", None, 3600)
     assert {node: s for (node, _), s in reserved_s(final).items()} == {"n-a": 3600, "n-b": 100}
-    post(client, [*dead.draws(200, start=100), dead.end(200, exit_code=0)])
+    client.take([*dead.draws(200, start=100), dead.end(200, exit_code=0)])
     assert ended(report(client)) == ("completed", 0, 3600)
 
 
 def test_the_steps_of_one_job_on_a_node_follow_each_other(client):
     first, second = Node("n-a", "w-1"), Node("n-a", "w-2")
-    post(client, [*first.opens(), *first.draws(60), first.end(60, "failed", exit_code=7)])
+    client.take([*first.opens(), *first.draws(60), first.end(60, "failed", exit_code=7)])
     assert ended(report(client)) == ("failed", 7, 60)
-    post(client, [*second.opens(start=100), *second.draws(160, start=100)])
+    client.take([*second.opens(start=100), *second.draws(160, start=100)])
     assert report(client)["state"] == "running"
-    post(client, [second.end(160, exit_code=0)])
+    client.take([second.end(160, exit_code=0)])
     final = report(client)
     assert ended(final) == ("completed", 0, 160)
     # 60 s and 60 s; the 40 s between the steps belong to no step, in energy as in M.
@@ -175,8 +169,8 @@ def test_the_steps_of_one_job_on_a_node_follow_each_other(client):
 
 def test_each_node_has_its_own_pue(client):
     short, long = Node("n-a"), Node("n-b")
-    post(client, [*short.opens(pue=1.1), *short.draws(600), short.end(600)])
-    post(client, [*long.opens(pue=1.5), *long.draws(1800), long.end(1800)])
+    client.take([*short.opens(pue=1.1), *short.draws(600), short.end(600)])
+    client.take([*long.opens(pue=1.5), *long.draws(1800), long.end(1800)])
     final = report(client)
     france = CATALOG.zone("FR").intensity.value
     # 60 kJ at 1.1 and 180 kJ at 1.5.
@@ -194,8 +188,8 @@ def test_each_node_has_its_own_pue(client):
 
 def test_zone_and_pue_of_a_node_belong_together(client):
     a, b = Node("n-a"), Node("n-b")
-    post(client, [*a.opens(zone="FR", pue=1.1), *a.draws(600), a.end(600)])
-    post(client, [*b.opens(zone="PL", pue=1.5), *b.draws(600), b.end(600)])
+    client.take([*a.opens(zone="FR", pue=1.1), *a.draws(600), a.end(600)])
+    client.take([*b.opens(zone="PL", pue=1.5), *b.draws(600), b.end(600)])
     final = report(client)
     france, poland = (CATALOG.zone(key).intensity.value for key in ("FR", "PL"))
     by_hand = 60_000 / 3.6e6 * (france * 1.1 + poland * 1.5)
@@ -213,8 +207,8 @@ def test_zone_and_pue_of_a_node_belong_together(client):
 def test_a_node_does_not_take_the_pue_of_another_s_region(client):
     a, b = Node("n-a"), Node("n-b")
     cloud = {"zone": None, "pue": None, "region": "aws:us-east-1"}
-    post(client, [*a.opens(**cloud), *a.draws(600), a.end(600)])
-    post(client, [*b.opens(zone="PL", pue=None), *b.draws(600), b.end(600)])
+    client.take([*a.opens(**cloud), *a.draws(600), a.end(600)])
+    client.take([*b.opens(zone="PL", pue=None), *b.draws(600), b.end(600)])
     final = report(client)
     region = CATALOG.region("aws:us-east-1")
     virginia, poland = (CATALOG.zone(key).intensity.value for key in (region.zone, "PL"))
@@ -228,9 +222,9 @@ def test_a_node_does_not_take_the_pue_of_another_s_region(client):
 
 @pytest.mark.parametrize("both", [False, True])
 def test_a_zone_that_contradicts_its_region_wins_and_is_no_silent_conformance(client, both):
-    post(client, whole("n-a", 600, region="aws:us-east-1"))
+    client.take(whole("n-a", 600, region="aws:us-east-1"))
     if both:
-        post(client, whole("n-b", 600))
+        client.take(whole("n-b", 600))
     final = report(client)
     # The declared zone decides the intensity: 60 kJ a node at 1.1.
     by_hand = (1 + both) * 60_000 / 3.6e6 * CATALOG.zone("FR").intensity.value * 1.1
@@ -248,7 +242,7 @@ def test_a_zone_that_contradicts_its_region_wins_and_is_no_silent_conformance(cl
     [("FR", "aws:eu-west-3"), ("FRA", "aws:eu-west-3"), ("US", "aws:us-east-1")],
 )
 def test_a_zone_that_holds_the_region_contradicts_nothing(client, zone, region):
-    post(client, whole("n-a", 600, zone=zone, region=region))
+    client.take(whole("n-a", 600, zone=zone, region=region))
     final = report(client)
     assert (final["conformance"], texts(final, "place-conflict")) == ("conforming", [])
 
@@ -259,7 +253,7 @@ def test_devices_of_two_hosts_with_one_name_are_two(client, device_id):
     for writer, seconds in ((a, 600), (b, 1200)):
         chip = writer.device(device_id, device_class="accelerator", name=H100["name"])
         head, _ = writer.opens()
-        post(client, [head, chip, *writer.draws(seconds, device_id=device_id), writer.end(seconds)])
+        client.take([head, chip, *writer.draws(seconds, device_id=device_id), writer.end(seconds)])
     final = report(client)
     assert final["energy_kwh"]["value"] == pytest.approx(180_000 / 3.6e6)
     chips = [row for row in final["devices"] if row["class"] == "accelerator"]
@@ -286,7 +280,7 @@ def test_a_device_with_a_uuid_counts_once_whoever_sees_it(client, uuid):
     for node in ("n-a", "n-b"):
         writer = Node(node)
         writer.gpu = uuid
-        post(client, [*writer.opens(), *writer.draws(600), writer.end(600)])
+        client.take([*writer.opens(), *writer.draws(600), writer.end(600)])
     final = report(client)
     assert final["energy_kwh"]["value"] == pytest.approx(60_000 / 3.6e6)
     assert sum(row["class"] == "gpu" for row in final["devices"]) == 1
@@ -297,7 +291,7 @@ def test_nodes_that_see_one_board_only_share_its_host(client):
     for node, seconds in (("n-a", 1200), ("n-b", 600)):
         writer = Node(node)
         writer.gpu = "GPU-5a1c1e2c-6f3b-4c52-9d58-0d7a3f1c9b11"
-        post(client, [*writer.opens(), *writer.draws(seconds), writer.end(seconds)])
+        client.take([*writer.opens(), *writer.draws(seconds), writer.end(seconds)])
     terms = report(client)["embodied_terms"]
     assert [term["time_reserved_s"] for term in terms] == [1200, 1200]
     assert terms[1]["label"] == "host, the share of 1 of 8 accelerators"
@@ -310,7 +304,7 @@ def test_a_device_that_moves_to_a_new_node_is_reserved_for_both_times(client):
         writer = Node(node)
         writer.gpu = uuid
         reading = writer.draws(start + 600, start=start)
-        post(client, [*writer.opens(start=start), *reading, writer.end(start + 600)])
+        client.take([*writer.opens(start=start), *reading, writer.end(start + 600)])
     final = report(client)
     (gpu,) = [s for (_, device), s in reserved_s(final).items() if device == uuid]
     assert gpu == 1200
@@ -352,9 +346,9 @@ def test_any_order_and_split_of_arrival_gives_the_same_job(data, tmp_path_factor
         folder = tmp_path_factory.mktemp("store")
         path = shutil.copy(sqlite_tables, folder)
         service = Service.open(ServiceConfig(home=folder, database_url=sqlite_url(path)))
-        client = create_app(service=service).test_client()
+        client = client_of(service)
         for left, right in zip([0, *edges], [*edges, len(order)], strict=True):
-            post(client, order[left:right])
+            client.take(order[left:right])
         found.append({**report(client), "revision": 0})
         service.store.close()
     assert found[0] == found[1]
@@ -365,10 +359,10 @@ def test_days_have_what_each_node_was_reserved_for_in_them(client):
     # A runs for 10 minutes of the first day, and for 10 of the third; B for 20 of the first.
     first, second, other = Node("n-a", "w-1"), Node("n-a", "w-2"), Node("n-b")
     later = timedelta(days=2).total_seconds()
-    post(client, [*first.opens(), *first.draws(600), first.end(600)])
-    post(client, [*other.opens(), *other.draws(1200), other.end(1200)])
-    post(client, [*second.opens(start=later), *second.draws(later + 600, start=later)])
-    post(client, [second.end(later + 600)])
+    client.take([*first.opens(), *first.draws(600), first.end(600)])
+    client.take([*other.opens(), *other.draws(1200), other.end(1200)])
+    client.take([*second.opens(start=later), *second.draws(later + 600, start=later)])
+    client.take([second.end(later + 600)])
     final = report(client)
     assert final["duration_s"] == later + 600
     assert {node: s for (node, _), s in reserved_s(final).items()} == {"n-a": 1200, "n-b": 1200}

@@ -17,7 +17,6 @@ from gramwatt.collectors.settings.identity import node_id
 from gramwatt.collectors.spool.intervals import Ledger, Schedule
 from gramwatt.collectors.spool.writer import Journal
 from gramwatt.sci.records.records import DeviceRecord, EndRecord, IntervalRecord, JobRecord
-from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import UnknownJobError
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
@@ -27,6 +26,7 @@ from gramwatt.service.jobs.local_spool import ingest_local_spool, read_open_jour
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.scheduler import Scheduler
 from tests.journals import MINUTE, START, Writer, journal, lines
+from tests.service.keyed import client_of
 from tests.service.processes import eventually
 
 NODE = node_id(False)
@@ -177,7 +177,7 @@ def test_a_meter_that_has_written_nothing_yet_is_no_job(light):
     folder.mkdir(parents=True)
     (folder / "w1.jsonl").touch()
     ingest_local_spool(light)
-    assert create_app(service=light).test_client().get("/v1/jobs").json["jobs"] == []
+    assert client_of(light).get("/v1/jobs").json["jobs"] == []
 
 
 def test_a_journal_for_a_server_is_left_to_it(light):
@@ -186,7 +186,7 @@ def test_a_journal_for_a_server_is_left_to_it(light):
     with running(light.config.home) as path:
         remember_server(path.parent, "https://carbon.example")
         ingest_local_spool(light)
-    assert create_app(service=light).test_client().get("/v1/jobs").json["jobs"] == []
+    assert client_of(light).get("/v1/jobs").json["jobs"] == []
 
 
 @pytest.mark.long

@@ -32,8 +32,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.journal import Count, Interval, Statement
 from tests.journals import START, Writer, body, journal, lines
+from tests.service.keyed import NDJSON
 
-NDJSON = "application/x-ndjson"
 GOOD = body(journal())
 """Nine lines."""
 
