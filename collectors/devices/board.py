@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from gramwatt.collectors.settings.files import text_of
 from gramwatt.collectors.settings.identity import safe_id
 from gramwatt.sci.figures.errors import GramwattError
+from gramwatt.sci.figures.quantity import Kind
 
 Answer = TypeVar("Answer")
 Load = Callable[[], Any]
@@ -191,7 +192,7 @@ class DevicePort:
     native = False
     """Whether its library is native code, which may hang or crash who asks it: its first questions
     come from another thread (`library`)."""
-    sampled_kind = "integrated"
+    sampled_kind: Kind = "integrated"
     counter_survives = True
     variables: tuple[str, ...] = ()
 
@@ -497,7 +498,6 @@ def rated_w(name: str) -> tuple[float, float] | None:
     """
     from gramwatt.collectors.settings.catalogs import read_catalog, user_catalog
     from gramwatt.sci.catalog.overlay import OverlayError
-    from gramwatt.sci.figures.errors import GramwattError
 
     try:
         try:

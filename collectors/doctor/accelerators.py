@@ -29,7 +29,7 @@ from gramwatt.collectors.devices.nvml import (
     deciding,
 )
 from gramwatt.collectors.devices.visibility import SHARED_GPU
-from gramwatt.collectors.doctor.finding import Finding, State, Target, known_kind
+from gramwatt.collectors.doctor.finding import Finding, State, Target
 from gramwatt.sci.figures.quantity import Kind
 
 NVIDIA_PCI = "0x10de"
@@ -144,7 +144,7 @@ def _energy_source(port: DevicePort, board: Board) -> tuple[Kind | None, str]:
         return "measured", "energy counter"
     if port.sampled_kind == "derived":
         return "derived", "a percentage of the catalog's rated power"
-    return known_kind(port.sampled_kind), "no counter answers: sampled power is integrated"
+    return port.sampled_kind, "no counter answers: sampled power is integrated"
 
 
 def _failures(port: Nvml, index: int) -> dict[str, str]:

@@ -34,9 +34,8 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
             ("codecarbon", lambda: [host.codecarbon(target)]),
             ("HF Trainer", host.trackers),
             ("host share", lambda: [host.cgroup(target)]),
-            ("clock", lambda: [host.clocks(target)]),
             ("locks", lambda: [host.locks(config.home)]),
-            ("spool", lambda: [places.spool(config, target)]),
+            ("spool", lambda: [places.spool(config)]),
         ]
     checks += [
         ("service extra", lambda: [places.service(config)]),

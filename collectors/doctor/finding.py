@@ -12,7 +12,7 @@ from gramwatt.collectors.devices.board import Place
 from gramwatt.collectors.devices.nvml import Nvml
 from gramwatt.sci.figures.host_model import RelativeRange
 from gramwatt.sci.figures.meters import relative_range
-from gramwatt.sci.figures.quantity import KINDS, Kind
+from gramwatt.sci.figures.quantity import Kind
 
 State = Literal["ok", "limited", "missing", "off", "absent"]
 """ok: works. limited: works in part. missing: would be needed. off: switched off. absent: this
@@ -77,8 +77,3 @@ class Target(Struct, frozen=True):
         """Return whether this is a container, by the files and variables that engines leave."""
         marks = (self.root / ".dockerenv", self.root / "run/.containerenv")
         return "KUBERNETES_SERVICE_HOST" in self.environ or any(path.exists() for path in marks)
-
-
-def known_kind(text: str) -> Kind | None:
-    """Return `text` as a kind of quantity; None where there is no such kind."""
-    return next((kind for kind in KINDS if kind == text), None)

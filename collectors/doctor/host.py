@@ -177,15 +177,3 @@ def locks(home: Path) -> Finding:
         return Finding("locks", "limited", text, "set GRAMWATT_HOME to a local disk")
     where = "the temporary directory" if first else str(home)
     return Finding("locks", "ok", f"jobs at the same time see each other, by files in {where}")
-
-
-def clocks(target: Target) -> Finding:
-    """Check that suspended time is counted, and a killed meter's readings can be continued."""
-    lacks = []
-    if not hasattr(time, "CLOCK_BOOTTIME"):
-        lacks.append("no clock that counts suspended time: a suspend looks shorter than it was")
-    if not (target.root / "proc/sys/kernel/random/boot_id").exists():
-        lacks.append("no boot id: a killed meter's counters are not continued, only its journal")
-    if lacks:
-        return Finding("clock", "limited", "; ".join(lacks))
-    return Finding("clock", "ok", "boot clock and boot id are here")

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
-from gramwatt.collectors.doctor.finding import Finding, Target
+from gramwatt.collectors.doctor.finding import Finding
 from gramwatt.collectors.settings.catalogs import place_problems
 from gramwatt.collectors.settings.config import Config, plain_address
-from gramwatt.collectors.settings.files import text_of
 from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 from gramwatt.collectors.settings.installation import has_service, install_command, missing_packages
 
-NETWORK = frozenset(
-    {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre"}
-    | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "smb3", "smbfs", "virtiofs", "wekafs"}
-)
-"""File system types that several machines write to (Linux kernel, fs/; vendors' mount types)."""
 LEAST_FREE_MB = 1.0
 """Room that a home must have for a job to begin there [MB], as for the meter."""
 TIMEOUT_S = 3.0
@@ -43,8 +36,8 @@ def settings(config: Config) -> list[Finding]:
     return [Finding("settings", "limited", text, fix) for text in texts]
 
 
-def spool(config: Config, target: Target) -> Finding:
-    """Check where journals are kept: that it can be written, on which file system, and how full."""
+def spool(config: Config) -> Finding:
+    """Check where journals are kept: that it can be written, and how full it is."""
     from gramwatt.collectors.spool.spool import folders, free_b, size_b
 
     home = config.home
@@ -56,7 +49,6 @@ def spool(config: Config, target: Target) -> Finding:
     detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
     waiting = sum(1 for folder in journals if not folder.is_live())
     detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
-    kind = _file_system(place.resolve(), target.root)
     free_mb = free_b(place) / 1e6
     if free_mb < LEAST_FREE_MB:
         text = f"{detail}, and {free_mb:.0f} MB free on its disk: "
@@ -65,12 +57,6 @@ def spool(config: Config, target: Target) -> Finding:
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
         return Finding("spool", "limited", text, "gramwatt sync")
-    if kind in NETWORK:
-        text = (
-            f"{detail}; {kind} is shared by machines: journals are safe there, but whether a job "
-            "of another machine still lives is known only after 15 minutes without a line"
-        )
-        return Finding("spool", "limited", text, "set GRAMWATT_HOME to a local disk")
     return Finding("spool", "ok", detail)
 
 
@@ -127,17 +113,3 @@ def zone(config: Config) -> Finding:
 def _status(url: str, timeout_s: float) -> int:
     with new_session(repeats=False) as session:
         return exchange(session, "GET", url, timeout_s).status
-
-
-def _file_system(path: Path, root: Path) -> str:
-    """Return the type of the file system that holds `path` (proc(5)); empty when not known."""
-    best: tuple[int, str] = (0, "")
-    for line in (text_of(root / "proc/self/mountinfo") or "").splitlines():
-        fields, _, after = line.partition(" - ")
-        parts = fields.split()
-        if len(parts) < 5 or not after:
-            continue
-        point = Path(parts[4].replace("\\040", " "))
-        if path.is_relative_to(point) and len(point.parts) >= best[0]:
-            best = (len(point.parts), after.split()[0])
-    return best[1]

@@ -10,7 +10,7 @@ WINDOWS = (
 )
 MACOS = (
     "works: run, track, the chip's own energy (pip install zeus-apple-silicon), counts and scores; "
-    "not here: RAPL, cgroup shares, and continuing a meter that was killed"
+    "not here: RAPL, cgroup shares, time asleep, and continuing a meter that was killed"
 )
 
 
