@@ -35,7 +35,7 @@ from gramwatt.collectors.devices.board import (
     decoded,
     offered,
 )
-from gramwatt.collectors.settings.clock import NS_PER_S, Clock, SystemClock
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock
 from gramwatt.sci.figures.units import MJ_PER_J, MW_PER_W, w_from_mw
 
 TOTAL_ENERGY_FIELD = 83
@@ -116,7 +116,7 @@ class Nvml(DevicePort):
         if not choice:
             return Pynvml()
         wrong = "" if choice == SYNTHETIC else f"{VARIABLE} is {choice!r}; it takes {SYNTHETIC}"
-        return SyntheticNvml(SystemClock(), wrong)
+        return SyntheticNvml(Clock(), wrong)
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ from typing import Any
 from gramwatt.collectors.host.machine import CPU, RAM
 from gramwatt.collectors.host.model import WAIT_NS, HostSource, ModelSource, Span
 from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.collectors.settings.clock import NS_PER_S, SystemClock, Timeline
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.settings.json_lines import encoded
 from gramwatt.sci.figures.units import j_from_kwh
 
@@ -267,7 +267,7 @@ def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
 def _output_handler(every_s: float, counters: Mapping[str, tuple[str, str]]) -> Any:
     from codecarbon.output_methods.base_output import BaseOutput
 
-    clock = SystemClock()
+    clock = Clock()
 
     class Handler(BaseOutput):
         """Writes each interval's energy. Never raises: that would stop the tracker for good."""

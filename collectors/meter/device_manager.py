@@ -19,9 +19,9 @@ from gramwatt.collectors.devices.sampler import Device, NodeJob, Put, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.devices import Access, HostDevices
 from gramwatt.collectors.host.share import JobProcesses
-from gramwatt.collectors.serving.poll import Poller, Polls
+from gramwatt.collectors.serving.poll import Poller
 from gramwatt.collectors.serving.presets import Server
-from gramwatt.collectors.settings.clock import NS_PER_S, Clock, SystemClock, Timeline
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.settings.proc import boot_id, process_start_ns
 from gramwatt.collectors.spool.intervals import Schedule
 
@@ -29,12 +29,12 @@ from gramwatt.collectors.spool.intervals import Schedule
 class Dependencies(Access):
     """Everything outside a meter that it reads or starts; the defaults are this machine's."""
 
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=Clock)
     random: random.Random = field(default_factory=random.Random)
     boot: str = field(default_factory=boot_id)
     process_start_ns: Callable[[int], int | None] = process_start_ns
     ports: Callable[[Mapping[str, str]], list[DevicePort]] = lambda env: ports(Place(environ=env))
-    polls: Callable[[Sequence[Server]], Polls] = Poller
+    polls: Callable[[Sequence[Server]], Poller] = Poller
 
 
 IDLE_NS = 10 * NS_PER_S

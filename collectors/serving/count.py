@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gramwatt.collectors.serving.poll import START_TIME, Polls, Reading
+from gramwatt.collectors.serving.poll import START_TIME, Poller, Reading
 from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Way
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
@@ -46,14 +46,14 @@ class ServerCounts:
         self._start_ns = start_ns
         self._watched = [_Watched() for _ in servers]  # addresses may differ in a secret only
         self._busy_until_ns = 0
-        self._polls: Polls | None = None
+        self._polls: Poller | None = None
 
     @property
     def reads(self) -> bool:
         """Return whether there are servers to read."""
         return bool(self._servers)
 
-    def begin(self, polls: Callable[[Sequence[Server]], Polls]) -> None:
+    def begin(self, polls: Callable[[Sequence[Server]], Poller]) -> None:
         """Have the servers read from now on; nothing begins where there are none."""
         if self._servers:
             self._polls = polls(self._servers)

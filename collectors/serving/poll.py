@@ -9,7 +9,7 @@ import time
 from collections.abc import Container, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gramwatt.collectors.serving.presets import NAME, Series, Server, names, parse_series
 from gramwatt.collectors.settings.background import SWITCH_S, in_background
@@ -43,18 +43,8 @@ class Reading(NamedTuple):
     problem: str = ""
 
 
-class Polls(Protocol):
-    """Where readings come from; tests give a scripted one."""
-
-    def take(self) -> list[Reading]:
-        """Return what has been read since the last call."""
-
-    def last(self) -> list[Reading]:
-        """Return that, and one more reading of each server that answers at once."""
-
-
 class Poller:
-    """One thread for each server; they end with the process."""
+    """One thread for each server, which ends with the process; tests give scripted readings."""
 
     def __init__(self, servers: Sequence[Server]) -> None:
         self._servers = servers

@@ -7,7 +7,6 @@ value at the job's start plus the elapsed duration, so that a clock that jumps c
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
 NS_PER_S = 1_000_000_000
 SUSPENDED_LEAST_NS = NS_PER_S // 10
@@ -15,31 +14,15 @@ SUSPENDED_LEAST_NS = NS_PER_S // 10
 _BOOT = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))  # Windows has neither
 
 
-class Clock(Protocol):
-    """The clocks a meter reads; tests give virtual ones."""
-
-    def now_ns(self) -> int:
-        """Return time since boot, suspended time included [ns]."""
-
-    def mono_ns(self) -> int:
-        """Return CLOCK_MONOTONIC, as in the client's marks [ns]."""
-
-    def wall_ns(self) -> int:
-        """Return Unix time [ns]."""
-
-    def sleep(self, duration_s: float) -> None:
-        """Wait [s]."""
-
-
-class SystemClock:
-    """This machine's clocks."""
+class Clock:
+    """This machine's clocks; tests give virtual ones."""
 
     def now_ns(self) -> int:
         """Return time since boot, suspended time included [ns]."""
         return time.clock_gettime_ns(_BOOT)
 
     def mono_ns(self) -> int:
-        """Return CLOCK_MONOTONIC [ns]."""
+        """Return CLOCK_MONOTONIC, as in the client's marks [ns]."""
         return time.monotonic_ns()
 
     def wall_ns(self) -> int:

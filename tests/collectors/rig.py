@@ -13,7 +13,7 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.rapl import NO_COUNTERS
 from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.collectors.serving.poll import Poller, Polls
+from gramwatt.collectors.serving.poll import Poller
 from gramwatt.collectors.serving.presets import Server
 from gramwatt.collectors.settings import identity
 from gramwatt.collectors.settings.clock import NS_PER_S
@@ -52,7 +52,7 @@ class Rig:
         self._runs: dict[str, int] = {}
         parents = home.absolute().parents  # of which one may be a file
         self._memory = next(p for p in parents if p.is_dir()) / f"{home.name}-memory"
-        self.polls: Callable[[Sequence[Server]], Polls] = Poller
+        self.polls: Callable[[Sequence[Server]], Poller] = Poller
         """What reads the servers of a job; a test gives one on the virtual clock."""
 
     def memory(self, job_id: str = "job") -> JobFolder:

@@ -363,12 +363,12 @@ PROBE = """
 import json, sys
 from pathlib import Path
 from gramwatt.collectors.meter.device_manager import Dependencies
-from gramwatt.collectors.settings.clock import SystemClock, Timeline
+from gramwatt.collectors.settings.clock import Clock, Timeline
 from gramwatt.collectors.meter.device_manager import DeviceManager
 from gramwatt.collectors.devices.board import Place, ports
 from gramwatt.collectors.devices.library import Crashes
 
-clock, bare = SystemClock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
+clock, bare = Clock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
 around = Dependencies(environ={}, ports=lambda _: ports(bare))
 timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
 folder = Path(sys.argv[1]) / "home/spool/job/n-1"

@@ -16,7 +16,7 @@ from typing import Any
 
 from gramwatt.collectors.devices.board import SourceError
 from gramwatt.collectors.devices.nvml import FAST_FIELDS, PROFILE, Nvml, Pynvml
-from gramwatt.collectors.settings.clock import NS_PER_S, Clock, SystemClock
+from gramwatt.collectors.settings.clock import NS_PER_S, Clock
 from gramwatt.sci.figures.units import MJ_PER_J
 from tests.collectors.doubles.replay import Call, write_trace
 
@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=50.0, help="readings per second")
     given = parser.parse_args(arguments)
-    nvml, clock = Pynvml(), SystemClock()
+    nvml, clock = Pynvml(), Clock()
     try:
         nvml.open()
     except SourceError as error:

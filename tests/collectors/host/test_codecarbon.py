@@ -13,7 +13,7 @@ import pytest
 
 from gramwatt.collectors.host import codecarbon, rapl
 from gramwatt.collectors.host.devices import HostDevices
-from gramwatt.collectors.settings.clock import SystemClock
+from gramwatt.collectors.settings.clock import Clock
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.codecarbon_bench import PACKAGE
 
@@ -93,7 +93,7 @@ def counted(bench: HostBench) -> tuple[float, float]:
 def test_where_it_reads_a_counter_that_is_the_energy(powercap, monkeypatch):
     monkeypatch.setattr(codecarbon, "START_AFTER_NS", 0)
     monkeypatch.setattr(codecarbon, "NICENESS", 0)  # no later than tests beside it
-    bench = HostBench(clock=SystemClock())
+    bench = HostBench(clock=Clock())
     host = begin(bench, powercap, rapl.Counters((PACKAGE,), ()))
     until(host, lambda: bench.sources()[0][1] == "measured")
     until(host, lambda: counted(bench)[0] > 200)  # attributed while others are busy beside it

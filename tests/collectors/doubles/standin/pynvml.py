@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gramwatt.collectors.devices.board import DeviceLost, NotSupported, SourceError
-from gramwatt.collectors.settings.clock import SystemClock
+from gramwatt.collectors.settings.clock import Clock
 from tests.collectors.doubles.synthetic import SyntheticNvml
 
 NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION, NVML_ERROR_NOT_FOUND = 3, 4, 6
@@ -71,7 +71,7 @@ def nvmlInit() -> None:
     """Read the specification; raises NVMLError without one that can be used."""
     global _driver
     try:
-        _driver = SyntheticNvml.from_file(Path(os.environ["STANDIN_NVML"]), SystemClock())
+        _driver = SyntheticNvml.from_file(Path(os.environ["STANDIN_NVML"]), Clock())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NVMLError(NVML_ERROR_UNKNOWN, repr(error)) from None
     _answer(_driver.open)
