@@ -2,21 +2,21 @@
 
 The exponents of a regime maximise the likelihood of a Student t of four degrees around
 `a x ln peak + b x ln bandwidth + c x ln rated power`, by reweighting (Lange, Little and Taylor
-1989). Numbers are shipped rounded, and by hand: a figure that moves more with the sources than by
-its rounding says no more with another digit.
+1989); `c` only where the ranking has one. Numbers are shipped rounded, and by hand: a figure that
+moves more with the sources than by its rounding says no more with another digit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.suggestions.groups import REFUSED, Pair
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.estimate.ranking import QUANTILE_90, REFERENCE, level, number, peak
+from gramwatt.sci.estimate.ranking import QUANTILE_90, REFERENCE, is_general, level, number, peak
 
 DEGREES = 4
 ROUNDS = 60
@@ -61,14 +61,14 @@ def points(pairs: Sequence[Pair], catalog: Catalog) -> Iterator[Point]:
                 yield Point(group.source, "share-time", factors, pair.time, pair.weight)
                 yield Point(group.source, "share-energy", factors, pair.energy, pair.weight)
             continue
-        general = work.regime == "busy" and not work.tuned
         sides = [(peak(part, work), part.memory_bandwidth_gbs) for part in (pair.now, pair.target)]
         levels = [level(part, work, reference) or 0.0 for part in (pair.now, pair.target)]
         (peak_now, width_now), (peak_target, width_target) = sides
-        if pair.now.id > pair.target.id or (general and max(levels) > 0):
+        if pair.now.id > pair.target.id or (is_general(work) and max(levels) > 0):
             continue
         if peak_now and peak_target and width_now and width_target:
             factors = (peak_target - peak_now, math.log(width_target / width_now), size)
+            factors = factors[: len(shipped(work.regime))]
             yield Point(group.source, work.regime, factors, -pair.time, 2 * pair.weight)
 
 
@@ -113,4 +113,18 @@ def shipped(regime: str) -> tuple[float, ...]:
     """Return the shipped coefficients of a regime."""
     if regime.startswith("share"):
         return number(f"{regime}-level"), number(f"{regime}-slope")
-    return number("peak", regime), number("bandwidth", regime), number("rated", regime)
+    exponents = number("peak", regime), number("bandwidth", regime), number("rated", regime)
+    return exponents if exponents[-1] else exponents[:-1]
+
+
+def numbers(fitted: Iterable[Fitted]) -> dict[tuple[str, str], float]:
+    """Return the numbers of some fits by figure and regime, as the ranking asks for them."""
+    found: dict[tuple[str, str], float] = {}
+    for row in fitted:
+        if row.regime.startswith("share"):
+            names = [(f"{row.regime}-level", "all"), (f"{row.regime}-slope", "all")]
+        else:
+            names = [(name, row.regime) for name in ("peak", "bandwidth", "rated")]
+            found["spread", row.regime] = row.scale
+        found |= dict(zip(names, row.coefficients, strict=False))
+    return found

@@ -4,8 +4,8 @@
     ln power = d x ln rated power                       d = 1, for one sequence less
     ln energy ratio = ln size x (e + f x ln share)      inference whose mean power is known
 
-Rated power limits the clock at which a peak is reached, so that a card of 72 W holds less of its
-peak than one of 350 W, and one die at two limits runs at two rates.
+Rated power limits the clock at which a peak is reached, so that in busy work and prompts a card of
+72 W holds less of its peak than one of 350 W, and one die at two limits runs at two rates.
 
 The numbers stand in `data/ranking.csv` with what they were fitted to; `benchmarks/suggestions` fits
 them and asks them work that they have not seen. The error of a logarithm is a Student t of four
@@ -43,8 +43,6 @@ SMALL_MODEL = 2e9
 read in 3 to 8 ms, and took as long on cards of half the bandwidth (LocalScore, not shipped)."""
 FULL_FROM = 512.0
 """Concurrent sequences from which a language model is served full; fewer leave devices waiting."""
-GENERAL: tuple[Regime, ...] = ("busy", "sequence", "prefill")
-"""Regimes in which software that is not tuned fills no device beyond the reference."""
 OTHER_VENDORS = ("AMD", "Intel")
 """Vendors whose devices fall short of their data sheets beside NVIDIA's in software tuned to each.
 Of the others no such results were found."""
@@ -155,8 +153,9 @@ def _numbers() -> Mapping[tuple[str, str], float]:
 
 
 def number(figure: str, regime: str = "all") -> float:
-    """Return a number of the ranking."""
-    return _numbers()[regime, figure]
+    """Return a number of the ranking: of the regime, else of all."""
+    numbers = _numbers()
+    return numbers[(regime, figure) if (regime, figure) in numbers else ("all", figure)]
 
 
 def work_of(
@@ -224,23 +223,23 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
 
 def _power(size: float, work: Work) -> Log:
     """Return the logarithm of power by that of the ratio of rated powers."""
-    if work.regime == "sequence":
-        return Log(number("power", work.regime) * size, number("power-spread", work.regime))
     if work.power_share and work.power_share < number("light-share") and not work.infers:
         return Log(0.0, number("light-spread"))
-    return Log(size, number("power-spread"))
+    return Log(number("power", work.regime) * size, number("power-spread"))
 
 
 def _with_share(figure: str, errors: str, size: float, share: float, plain: Log) -> Log:
     """Return a logarithm by the present share of rated power, beside what data sheets say of it.
 
     A device far below its rating waits for its host, and a smaller one waits less. It was measured
-    on one pair of devices, and counts the less the further the sizes are apart.
+    on one pair of devices: it counts the less the further the sizes are apart, and is never surer
+    than its least error.
     """
     value = size * (number(f"{figure}-level") + number(f"{figure}-slope") * math.log(share))
-    least = number(f"{figure}-spread", errors)
-    both = combine(Log(value, least * max(1.0, abs(size) / math.log(number("share-pair")))), plain)
-    return Log(both.value, max(both.spread, least))
+    spread = number(f"{figure}-spread", errors)
+    apart = max(1.0, abs(size) / math.log(number("share-pair")))
+    both = combine(Log(value, spread * apart**2), plain)
+    return Log(both.value, max(both.spread, spread, number(f"{figure}-least")))
 
 
 def _grown(value: float, spread: float) -> Log:
@@ -261,9 +260,14 @@ def level(part: Hardware, work: Work, reference: Hardware) -> float | None:
     value += number("bandwidth", work.regime) * widths + number("rated", work.regime) * limits
     if work.tuned and part.vendor in OTHER_VENDORS:
         value -= number("other-vendor")
-    if work.regime in GENERAL and not work.tuned and value > 0:
-        return value * number("beyond")
+    if is_general(work) and value > 0:
+        return value * number("beyond", "all" if work.infers else "training")
     return value
+
+
+def is_general(work: Work) -> bool:
+    """Tell whether the software of the work fills no device beyond the reference."""
+    return not work.tuned and (work.infers or work.regime == "busy")
 
 
 def half_rate(part: Hardware) -> float | None:

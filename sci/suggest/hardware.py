@@ -66,14 +66,14 @@ OTHER_VENDOR, OTHER_KIND = Log(0.0, 0.3), Log(0.25, 0.3)
 """Time on a device with another vendor's software, on one that is no GPU too: 8 MI300X took as long
 at fine-tuning as data sheets say, 8 Gaudi2 1.7 times (MLPerf Training v4.0 to v5.0)."""
 SPLIT, COPIED = Log(0.53, 0.36), Log(0.13, 0.09)
-"""Time over links half as fast or slower: of a model that is split over the devices 1 to 3 times,
-of one that each device holds 1 to 1.3 times (estimates)."""
+"""Time over links of less than half the rate: of a model that is split over the devices 1 to 3
+times, of one that each device holds 1 to 1.3 times (estimates)."""
 LONGEST = math.log(5.0)
 """Devices that take longer than so many times are listed only if named, or for the edge, where
 small devices are what is asked for."""
 PCIE_GBS, SLOWER, BRIDGED = 64.0, 2.0, 2
-"""Link of a PCIe card [GB/s] whose own the catalog does not have, how many times slower links count
-as slower, and how many PCIe cards a bridge joins."""
+"""Link of a PCIe card [GB/s] whose own the catalog does not have, more than how many times slower
+links count as slower, and how many PCIe cards a bridge joins."""
 AT_HOME = 2
 """Most cards of a machine that stands on a desk."""
 GUESSED = Log(0.0, 0.3)
@@ -93,6 +93,9 @@ STEADY = 0.05
 """Error of the time of work whose pace something else sets."""
 LOW_POWER_ERROR = 0.3
 """Error of the power of another device for work that draws little (an estimate)."""
+FOLLOWS = 0.3
+"""Fraction of what a faster device gains that such work gains beyond its overhead (recommenders and
+small batches at 20 to 35 % of rated power)."""
 FEW_SEQUENCES = 32.0
 """Concurrent sequences of a server of which nothing says how full it is (a choice)."""
 TOO_SLOW = math.log(1.05)
@@ -588,11 +591,11 @@ def _is_low(work: Work) -> bool:
 def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, Log | None]:
     """Return time and energy of work that keeps a device busy at little power.
 
-    Small steps follow neither rate nor rating: time is that of overhead, power is idle power and
-    what comes on top of it.
+    Small steps follow rate and rating little: time is mostly that of overhead, power is idle power
+    and what comes on top of it.
     """
-    small = _compared(work, device, "small")
-    time = small.time if small else compared.time
+    small = (_compared(work, device, "small") or compared).time
+    time = Log(small.value + FOLLOWS * (compared.time.value - small.value), small.spread)
     power, idle = work.power_w, _held_idle(device)
     if power is None or idle is None or not device.part.tdp_w or not work.now.part.tdp_w:
         return time, None
@@ -692,7 +695,7 @@ def _linked(
     if not work.request.trains or count < 2:
         return time, board
     links = [_link(work.now.board, work.count), _link(device.board, count)]
-    if links[0] < SLOWER * links[1]:
+    if links[0] <= SLOWER * links[1]:
         return time, board
     need, memory = work.need, device.part.memory_gb or math.inf
     split = need is not None and (need.total_gib or 0.0) > memory

@@ -40,38 +40,24 @@ def test_the_tables_of_the_package_and_the_page_are_those_of_the_measurements(re
 
 
 @pytest.mark.long
-def test_held_out_questions_are_answered_with_little_regret(results):
+def test_held_out_questions_are_answered_within_the_aims(results):
+    assert results.missed() == []
     first, advised = summary(results.first), summary(results.advised)
     stay, *rules = (
         summary(list(outcomes(results.groups, CATALOG, rank)))
         for rank in baselines(CATALOG).values()
     )
-    assert first.answered >= report.ANSWERED
-    assert first.median <= report.MEDIAN
-    assert first.p90 <= report.P90
-    assert advised.worse <= report.WORSE < min(rule.worse for rule in rules)
+    assert advised.worse < min(rule.worse for rule in rules)
     assert first.p90 < min(rule.p90 for rule in (stay, *rules)) / 2
+    assert sum(row.number >= report.LEAST for row in bins(results.said)) == 6
 
 
 @pytest.mark.long
-def test_stated_odds_are_true_odds(results):
-    found = bins(results.said)
-    assert sum(row.number >= report.LEAST for row in found) == 6
-    apart = {row.stated: row.true for row in found if abs(row.stated - row.true) > report.STATED}
-    assert apart == {}
-
-
-@pytest.mark.long
-def test_ranges_of_time_hold_in_every_source(results):
-    found = coverage(results.said)
-    assert min(holds for number, holds in found.values() if number >= 30) >= report.HOLDS[0]
-    # Too wide where one source stands for software of all kinds, and where two devices met.
-    wide = {name for name, (number, holds) in found.items() if number >= 100 and holds > 0.92}
-    assert wide <= {
-        "llama-cpp-table, decode",
-        "llama-cpp-table, prefill",
-        "ml-energy-video, batch-inference",
-    }
+def test_numbers_that_have_not_seen_a_source_answer_it_within_the_aims(results):
+    first, advised = (summary(items) for items in results.kept_out)
+    assert first.p90 <= report.P90
+    assert advised.worse <= report.WORSE
+    assert first.right > summary(results.simple).right
 
 
 def test_every_source_has_its_licence():
