@@ -10,12 +10,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
+from tests.answering import answering, send
 from tests.service.cli.command import gramwatt
 
 BINARY = Path(os.environ.get("GRAMWATT_CLUSTERS", "")) / "prometheus/usr/bin/prometheus"
@@ -63,23 +62,11 @@ class Exporters:
 def exporters() -> Iterator[tuple[Exporters, int]]:
     found = Exporters()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            data = found.text(self.path).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def act(handler):
+        send(handler, found.text(handler.path).encode(), **{"Content-Type": "text/plain"})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield found, server.server_port
-    server.shutdown()
-    server.server_close()
+    with answering(act) as address:
+        yield found, int(address.rpartition(":")[2])
 
 
 @pytest.fixture

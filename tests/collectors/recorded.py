@@ -71,6 +71,15 @@ class RecordedRig(Rig):
     def moment_s(self) -> float:
         return (self.clock.now_ns() - self._shift_ns) / NS_PER_S
 
+    def billed(self, duration_s: float) -> tuple[float, float]:
+        """Measure a job of that length [s] here; where it began and ended in the recording [s]."""
+        start_s = self.moment_s
+        meter = self.start()
+        self.run(duration_s, meter)
+        end_s = self.moment_s
+        self.stop(meter)
+        return start_s, end_s
+
     def forward(self, moment_s: float) -> None:
         """Go to a moment of the recording [s], and begin the next job there."""
         self.clock.sleep(moment_s - self.moment_s)

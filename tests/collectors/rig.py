@@ -21,7 +21,7 @@ from gramwatt.collectors.settings.config import Config
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.collectors.track.counts import CLOSED, JobFolder, Totals
 from gramwatt.sci.records.merge import MergedJob, merge
-from gramwatt.sci.records.records import AnyRecord, IntervalRecord, decode
+from gramwatt.sci.records.records import AnyRecord, EndRecord, IntervalRecord, decode
 from tests.collectors.doubles.synthetic import SyntheticNvml
 from tests.collectors.memory import file_of
 from tests.collectors.virtual_clock import VirtualClock
@@ -37,12 +37,15 @@ def gpu(waveform: dict[str, Any] = CONSTANT, **more: Any) -> dict[str, Any]:
 class Rig:
     """One machine: a clock, a GPU driver, a home, processes of a job, and meters started on it."""
 
+    double = SyntheticNvml
+    """What plays the driver."""
+
     def __init__(
         self, home: Path, *gpus: dict[str, Any], clock: VirtualClock | None = None, **spec: Any
     ) -> None:
         self.home, self.clock = home, clock or VirtualClock()
         spec.setdefault("origin_s", self.clock.now_ns() / NS_PER_S)
-        self.nvml = SyntheticNvml({"gpus": list(gpus), **spec}, self.clock)
+        self.nvml = self.double({"gpus": list(gpus), **spec}, self.clock)
         self.boot = "boot-1"
         self.clients: dict[int, int] = {}  # processes that live, and when they began [ns]
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
@@ -182,6 +185,15 @@ class Rig:
         self.stop(meter)
         return meter
 
+    def measured(self, duration_s: float = 60.0, **more: Any) -> float:
+        """Measure a job of that length [s]; the exact energy of the first board over it [J]."""
+        begin_ns = self.now()
+        meter = self.start(**more)
+        self.run(duration_s, meter)
+        end_ns = self.clock.now_ns()
+        self.stop(meter)
+        return self.truth_j(begin_ns, end_ns) if self.nvml.gpus else 0.0
+
     def kill(self, meter: JobMeter) -> None:
         """As SIGKILL: nothing more is written, the kernel lets go of the locks."""
         meter.release()
@@ -197,6 +209,11 @@ class Rig:
 
     def records(self) -> list[AnyRecord]:
         return [decode(line) for line in self.folder().lines()]
+
+    def notices(self, code: str = "") -> list[str]:
+        """Those at the job's end, of a code or all."""
+        ends = by_type(self.records(), EndRecord)
+        return [text for end in ends for text in end.notices if text.startswith(code)]
 
     def merged(self) -> MergedJob:
         return merge(self.records())

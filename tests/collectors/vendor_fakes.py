@@ -78,13 +78,12 @@ class FakeAmdSmi:
         self.sensors: Mapping[int, int] = more.get("sensors", {})
         self.bdf = more.get("bdf", [f"0000:{place:02x}:00.0" for place in range(len(names))])
         self.hip = more.get("hip")
-        self.closed = False
 
     def amdsmi_init(self, flag: int) -> None:
         assert flag == 2
 
     def amdsmi_shut_down(self) -> None:
-        self.closed = True
+        return None
 
     def amdsmi_get_processor_handles(self) -> list[int]:
         return list(range(len(self.names)))
@@ -153,12 +152,10 @@ class HlmlError(Exception):
 
 
 class FakeHlml:
-    """pyhlml's functions over the rig's boards; older releases know no module id."""
+    """pyhlml's functions over the rig's boards, of a release that knows no module id."""
 
-    def __init__(self, rig: VendorRig, modules: list[int] | None = None) -> None:
-        self.rig, self.modules = rig, modules
-        if modules is not None:
-            self.hlmlDeviceGetModuleID = lambda device: modules[device]
+    def __init__(self, rig: VendorRig) -> None:
+        self.rig = rig
 
     def hlmlInit(self) -> None:
         return None
@@ -206,13 +203,11 @@ class FakeApple:
 
     def __init__(self, rig: VendorRig, **watts: float | None) -> None:
         self.rig, self.watts = rig, watts
-        self.reads = 0
 
     def AppleEnergyMonitor(self) -> Any:
         start_s = self.rig.now_s()
 
         def read() -> Any:
-            self.reads += 1
             age_s = self.rig.now_s() - start_s
             names = ("cpu_total_mj", "gpu_mj", "gpu_sram_mj", "ane_mj", "dram_mj")
             values = {

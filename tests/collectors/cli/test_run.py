@@ -89,25 +89,20 @@ def test_the_command_gets_every_descriptor_the_group_and_the_job_id(environ):
         "fds = sorted(int(n) for n in os.listdir('/proc/self/fd'))\n"
         "blocked = [int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, ())]\n"
         "ignored = int(open('/proc/self/status').read().split('SigIgn:')[1].split()[0], 16)\n"
-        "print(json.dumps([fds, os.getpgrp(), os.environ['GRAMWATT_JOB_ID'], blocked, ignored]))"
+        "group = os.getpgrp() == os.getpgid(os.getppid())\n"
+        "print(json.dumps([fds, group, os.environ['GRAMWATT_JOB_ID'], blocked, ignored]))"
     )
     done = run(environ, "python3", "-S", "-c", code, pass_fds=(writing,), process_group=0)
     os.close(writing)
     assert os.read(reading, 100) == b"through"
     os.close(reading)
-    fds, _group, job_id, blocked, ignored = json.loads(done.stdout)
+    fds, group, job_id, blocked, ignored = json.loads(done.stdout)
     assert set(fds) - {0, 1, 2, writing} <= {3}  # 3 is the listing's own
-    assert len(job_id) > 8
-    assert blocked == []
+    assert (group, len(job_id) > 8, blocked) == (True, True, [])
     by_python = (1 << (signal.SIGPIPE - 1)) | (1 << (signal.SIGXFSZ - 1))
     standard = (1 << 31) - 1  # 32 and 33 belong to glibc, which sets them when it spawns
     before = int(Path("/proc/self/status").read_text().split("SigIgn:")[1].split()[0], 16)
     assert ignored & standard & ~by_python == before & standard & ~by_python
-
-
-def test_the_command_shares_the_process_group(environ):
-    code = "import os; print(os.getpgrp() == os.getpgid(os.getppid()))"
-    assert run(environ, "python3", "-c", code, process_group=0).stdout == b"True\n"
 
 
 def test_sigpipe_ends_the_command_as_in_a_shell(environ):
@@ -128,32 +123,6 @@ def test_an_unknown_zone_of_a_file_is_said_and_the_command_runs(environ, tmp_pat
     assert done.returncode == 7
     said = f"gramwatt: {file}: zone is ignored: unknown zone 'Frnace'; close matches: FR"
     assert said in done.stderr.decode()
-
-
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT]
-)
-def test_signals_to_the_wrapper_reach_the_command_once(environ, tmp_path, number):
-    code = (
-        "import pathlib, signal, sys, time\n"
-        "got = []\n"
-        f"signal.signal({int(number)}, lambda n, _: got.append(n))\n"
-        f"pathlib.Path({str(tmp_path / 'up')!r}).write_text('up')\n"
-        "while not got: time.sleep(0.01)\n"
-        "time.sleep(0.2)\n"
-        "sys.exit(40 + len(got))\n"
-    )
-    process = subprocess.Popen(
-        [*RUN, "--", sys.executable, "-c", code],
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        process_group=0,
-    )
-    wait_for(tmp_path / "up")
-    os.kill(process.pid, number)
-    process.communicate(timeout=60)
-    assert process.returncode == 41
 
 
 COUNTING = """
@@ -247,48 +216,27 @@ def test_a_command_that_dies_of_the_forwarded_signal_gives_143(environ, tmp_path
     assert process.wait(60) == 143
 
 
-def test_a_terminals_interrupt_reaches_the_command_once(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
-    # Ctrl-C in a terminal is the kernel's signal to the whole group: here through a real one.
-    code = (
-        "import pathlib, signal, sys, time\n"
-        "got = []\n"
-        "signal.signal(signal.SIGINT, lambda n, _: got.append(n))\n"
-        f"pathlib.Path({str(tmp_path / 'up')!r}).write_text('up')\n"
-        "while not got: time.sleep(0.01)\n"
-        "time.sleep(0.3)\n"
-        "sys.exit(40 + len(got))\n"
-    )
-    (tmp_path / "child.py").write_text(code)
+def in_terminal(environ, *command):
+    """A wrapper that leads a session of a terminal; the terminal's other side."""
     pid, terminal = os.forkpty()
     if pid == 0:
-        command = [*RUN, "--", sys.executable, str(tmp_path / "child.py")]
-        os.execve(sys.executable, command, environ)
-    wait_for(tmp_path / "up")
-    os.write(terminal, b"\x03")
-    try:
-        while os.read(terminal, 4096):
-            pass
-    except OSError:  # the terminal's other side is closed
-        pass
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 41
+        os.execve(sys.executable, [*RUN, "--", sys.executable, *command], environ)
+    return pid, terminal
 
 
-def test_a_closed_terminal_reaches_the_command_of_a_session_leader_once(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
-    # A terminal that is closed sends SIGHUP to its session's leader alone, and `tmux new
-    # 'gramwatt run ...'` and `ssh -t host gramwatt run ...` make the wrapper that leader.
-    command = [*RUN, "--", sys.executable, "-c", COUNTING, str(int(signal.SIGHUP)), str(tmp_path)]
-    pid, terminal = os.forkpty()
-    if pid == 0:
-        os.execve(sys.executable, command, environ)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_terminals_signal_reaches_the_command_once(environ, tmp_path, number):
+    """Ctrl-C goes to the whole group. A terminal that is closed sends SIGHUP to its session's
+    leader alone, which `tmux new 'gramwatt run ...'` and `ssh -t host gramwatt run ...` make the
+    wrapper.
+    """
+    pid, terminal = in_terminal(environ, "-c", COUNTING, str(int(number)), str(tmp_path))
     wait_for(tmp_path / "got")
-    os.close(terminal)
-    until(lambda: (tmp_path / "got").read_text() != "0", "the hang-up")
+    if number == signal.SIGINT:
+        os.write(terminal, b"\x03")
+    else:
+        os.close(terminal)
+    until(lambda: (tmp_path / "got").read_text() != "0", "the signal")
     time.sleep(0.3)
     got = (tmp_path / "got").read_text()
     (tmp_path / "end").touch()
@@ -418,53 +366,38 @@ def test_a_misspelt_variable_is_said_once_and_stops_no_command(environ, tmp_path
     assert "GRAMWATT_PROJCT is not known; do you mean GRAMWATT_PROJECT?" in words
 
 
-def test_a_broken_settings_file_does_not_stop_the_command(environ, tmp_path):
-    file = tmp_path / "config" / "gramwatt" / "config.toml"
-    file.parent.mkdir(parents=True)
-    file.write_text('zone = "Atlantis"\npue = \n')
-    assert run(environ, "sh", "-c", "exit 4").returncode == 4
+BLOCKED_CATALOG = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gramwatt.sci.catalog.catalog": raise ImportError("broken catalog")
+sys.meta_path.insert(0, Block())
+"""
+BROKEN = {
+    "settings": ("config/gramwatt/config.toml", 'zone = "Atlantis"\npue = \n', {}),
+    "catalog": ("sitecustomize.py", BLOCKED_CATALOG, {"GRAMWATT_ZONE": "FR", "PYTHONPATH": "."}),
+    "home": ("file", "", {"GRAMWATT_HOME": "file/home", "TMPDIR": "file/tmp"}),
+}
+"""What is broken: a file with its text, and variables that name places beside it."""
 
 
-def test_a_broken_catalog_does_not_stop_the_command(environ, tmp_path):
-    shadow = tmp_path / "sitecustomize.py"
-    shadow.write_text(
-        "import sys\n"
-        "class Block:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'gramwatt.sci.catalog.catalog': raise ImportError('broken catalog')\n"
-        "sys.meta_path.insert(0, Block())\n"
-    )
-    done = run(
-        {**environ, "PYTHONPATH": str(tmp_path)}, "sh", "-c", "exit 4", options=("--zone", "FR")
-    )
-    assert done.returncode == 4
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_broken_does_not_stop_the_command(environ, tmp_path, what):
+    name, text, variables = BROKEN[what]
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    places = {k: v if v == "FR" else str(tmp_path / v) for k, v in variables.items()}
+    assert run({**environ, **places}, "sh", "-c", "exit 4").returncode == 4
 
 
-def test_a_home_that_cannot_be_written_does_not_stop_the_command(environ, tmp_path):
-    blocked = tmp_path / "file"
-    blocked.touch()
-    names = {**environ, "GRAMWATT_HOME": str(blocked / "home"), "TMPDIR": str(blocked / "tmp")}
-    assert run(names, "sh", "-c", "exit 4").returncode == 4
-
-
-def test_an_interpreter_of_the_meter_that_cannot_start_does_not_stop_the_command(environ, tmp_path):
-    shadow = tmp_path / "gramwatt_meter_is_broken"
-    shadow.mkdir()
-    (shadow / "sitecustomize.py").write_text(
-        "import sys\nif 'gramwatt.collectors.meter.main' in ' '.join(sys.orig_argv): sys.exit(3)\n"
-    )
-    done = run({**environ, "PYTHONPATH": str(shadow)}, "sh", "-c", "exit 4")
-    assert done.returncode == 4
-    assert done.stderr.decode().count("the meter did not start") == 1
-
-
-def test_strict_refuses_to_start_without_a_meter(environ, tmp_path):
+@pytest.mark.parametrize(("options", "code"), [((), 4), (("--strict",), 1)])
+def test_a_meter_that_cannot_start_stops_a_strict_command_alone(environ, tmp_path, options, code):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nif 'gramwatt.collectors.meter.main' in ' '.join(sys.orig_argv): sys.exit(3)\n"
     )
     marker = tmp_path / "started"
     names = {**environ, "PYTHONPATH": str(tmp_path)}
-    done = run(names, "touch", str(marker), options=("--strict",))
-    assert done.returncode == 1
-    assert not marker.exists()
-    assert b"gramwatt doctor" in done.stderr
+    done = run(names, "sh", "-c", f"touch {marker}; exit 4", options=options)
+    assert (done.returncode, marker.exists()) == (code, not options)
+    assert done.stderr.decode().count("the meter did not start") == 1
+    assert "gramwatt doctor" in done.stderr.decode()

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from gramwatt.collectors.cli.suggest import command as suggest_command
+from gramwatt.collectors.cli.app import build_app
 from gramwatt.collectors.cli.suggest import lines
 from gramwatt.sci.figures.structs import decode
 from gramwatt.sci.suggest.documents import SuggestDoc
@@ -14,16 +13,10 @@ from gramwatt.sci.suggest.documents import SuggestDoc
 QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE", "hours": 10}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ask():
-    app = typer.Typer()
-    app.command(name="suggest")(suggest_command)
-    app.callback()(lambda: None)
-
-    def call(*args, stdin=None):
-        return CliRunner().invoke(app, ["suggest", *args], input=stdin)
-
-    return call
+    app = build_app(lambda: None, ["suggest"])
+    return lambda *args, stdin=None: CliRunner().invoke(app, ["suggest", *args], input=stdin)
 
 
 def test_flags_and_document_give_the_same_answer(ask):

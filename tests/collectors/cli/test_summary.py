@@ -60,29 +60,26 @@ def test_the_whole_summary():
     ]
 
 
-def test_the_first_line_says_when_the_world_average_was_used():
-    notices = [{"code": "zone-unknown", "message": "m", "field": None}]
-    first = summary_lines(document(notices=notices), "")[0]
-    assert "world average" in first
+def notices(*codes: str) -> list[dict[str, Any]]:
+    return [{"code": code, "message": "m", "field": None} for code in codes]
 
 
-def test_a_provisional_score_says_so():
-    lines = summary_lines(document(provisional=True), "")
-    assert any("provisional" in line for line in lines)
-
-
-@pytest.mark.parametrize("state", ["failed", "killed", "lost"])
-def test_how_it_ended_is_in_the_title(state):
-    assert f" {state} in " in summary_lines(document(state=state), "")[0]
-
-
-def test_long_jobs_read_in_hours():
-    assert summary_lines(document(duration_s=7325.0), "")[0].endswith("completed in 2 h 2 min")
+@pytest.mark.parametrize(
+    ("changes", "line", "words"),
+    [
+        ({"notices": notices("zone-unknown")}, 0, "world average"),
+        ({"provisional": True}, 6, "; provisional"),
+        *(({"state": state}, 0, f" {state} in ") for state in ("failed", "killed", "lost")),
+        ({"duration_s": 7325.0}, 0, "completed in 2 h 2 min"),
+    ],
+)
+def test_what_differs_is_said_where_it_belongs(changes, line, words):
+    assert words in summary_lines(document(**changes), "")[line]
 
 
 def test_a_synthetic_meter_is_the_first_thing_said():
-    notices = [{"code": code, "message": "x"} for code in ("zone-unknown", "meter-synthetic")]
-    first, second, _ = summary_lines(document(notices=notices), "")[:3]
+    codes = notices("zone-unknown", "meter-synthetic")
+    first, second, _ = summary_lines(document(notices=codes), "")[:3]
     assert first.startswith("gramwatt: A synthetic meter was read, not hardware")
     assert "not an SCI score" in first
     assert "No grid zone was given" in second

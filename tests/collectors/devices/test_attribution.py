@@ -13,7 +13,7 @@ from gramwatt.collectors.devices.shared_board import SHARED_GPU, Processes, Tena
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.sci.records.merge import MergedJob, merge
-from gramwatt.sci.records.records import AnyRecord, DeviceRecord, EndRecord, decode
+from gramwatt.sci.records.records import AnyRecord, DeviceRecord, decode
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 uses = st.one_of(st.none(), st.floats(0, 100))
@@ -96,16 +96,11 @@ def run(rig: Rig, duration_s: float, environ: dict[str, str], pid: int = ME) -> 
     return rig.job(duration_s, pid=pid, environ=environ)
 
 
-def notices(rig: Rig) -> list[str]:
-    (end,) = by_type(rig.records(), EndRecord)
-    return [text for text in end.notices if text.startswith("gpu-shared: ")]
-
-
 def test_a_board_of_ones_own_is_billed_whole_idle_included(tmp_path):
     rig = Rig(tmp_path, gpu(BUSY, processes=[process(ME, 60, 8)]))
     run(rig, 400, {})
     assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
-    assert notices(rig) == []
+    assert rig.notices("gpu-shared: ") == []
 
 
 def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path):
@@ -120,7 +115,9 @@ def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path):
     device = job(rig, "job").devices[0].record
     assert device.kind == "attributed"
     assert device.share == pytest.approx(0.25, abs=0.01)
-    assert any(f"{(60_000 + 10_000) / 120_000:.1%}"[:2] in text for text in notices(rig))
+    assert any(
+        f"{(60_000 + 10_000) / 120_000:.1%}"[:2] in text for text in rig.notices("gpu-shared: ")
+    )
 
 
 def test_a_windows_edge_between_two_ticks_leaves_the_idle_power(tmp_path):
@@ -150,7 +147,7 @@ def test_a_board_declared_shared_whose_processes_are_not_listed_says_so(tmp_path
     rig = Rig(tmp_path, gpu(faults=silent))
     run(rig, 100, SHARED)
     assert gpu_j(rig) == pytest.approx(25_000, rel=1e-3)
-    (text,) = notices(rig)
+    (text,) = rig.notices("gpu-shared: ")
     assert "does not list who uses it, so it is billed whole" in text
 
 

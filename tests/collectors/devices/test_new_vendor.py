@@ -33,11 +33,8 @@ class Acme(DevicePort):
     def present(cls, place):
         return (place.root / "sys/class/acme").exists()
 
-    @classmethod
-    def at(cls, place):
-        port = cls()
-        port.cards = sorted((place.root / "sys/class/acme").glob("card*"))
-        return port
+    def open(self):
+        self.cards = sorted((self.root / "sys/class/acme").glob("card*"))
 
     def count(self):
         return len(self.cards)
@@ -114,6 +111,7 @@ def test_a_made_up_vendor_is_measured_scored_and_gets_an_answer(tmp_path, place)
 @pytest.mark.parametrize(("text", "expected"), [("acme-1", [1]), ("ACME-0", [0]), ("acme", [])])
 def test_a_made_up_vendors_variable_may_name_a_uuid(place, text, expected):
     (port,) = [port for port in board.ports(place) if port.vendor == "Acme"]
+    port.open()
     boards = [port.board(index) for index in range(port.count())]
     found = port.visible({"ACME_VISIBLE_CARDS": text}, boards)
     assert [item.board.ordinal for item in found.billed] == expected

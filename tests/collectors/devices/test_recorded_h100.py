@@ -39,11 +39,7 @@ def test_a_job_is_billed_what_the_counter_counted(tmp_path, name, length_s, boun
     for number in range(4):
         rig = RecordedRig(tmp_path / str(number), name)
         rig.forward(draw.uniform(times[1], times[-1] - length_s - 2))
-        start_s = rig.moment_s
-        meter = rig.start()
-        rig.run(length_s + draw.random(), meter)
-        end_s = rig.moment_s
-        rig.stop(meter)
+        start_s, end_s = rig.billed(length_s + draw.random())
         found = rig.recorded_intervals()
         assert {item.kind for item in found} == {"measured"}
         assert energy_j(found) == pytest.approx(counted_j(name, start_s, end_s), rel=bound)
@@ -115,11 +111,7 @@ def test_the_counter_is_nearly_linear_between_two_ticks():
 def test_without_its_counter_the_drivers_samples_give_the_energy(tmp_path):
     rig = RecordedRig(tmp_path, "training", WithoutCounter)
     rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S + 1)
-    start_s = rig.moment_s
-    meter = rig.start()
-    rig.run(50, meter)
-    end_s = rig.moment_s
-    rig.stop(meter)
+    start_s, end_s = rig.billed(50)
     found = rig.recorded_intervals()
     assert energy_j(found, "integrated") > 0.98 * energy_j(found)
     assert energy_j(found) == pytest.approx(counted_j("training", start_s, end_s), rel=0.01)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from gramwatt.collectors.devices.counter import SILENT_NS, SampleBuffer
@@ -17,20 +14,10 @@ BUFFER = {"period_s": 0.02, "length": 150}
 S_US = 1_000_000
 
 
-def measured(home: Path, duration_s: float, **board: Any) -> tuple[Rig, float]:
-    """A rig whose one job has run, and the true energy of that job [J]."""
-    rig = Rig(home, gpu(counter=False, **board))
-    start_ns = rig.clock.now_ns()
-    meter = rig.start()
-    rig.run(duration_s, meter)
-    end_ns = rig.clock.now_ns()
-    rig.stop(meter)
-    return rig, rig.truth_j(start_ns, end_ns)
-
-
 @pytest.mark.parametrize("wave", WAVES, ids=lambda wave: f"{wave['type']}-{wave.get('period_s')}")
 def test_every_wave_is_within_2_percent_at_60_s_with_one_look_a_second(tmp_path, wave):
-    rig, truth_j = measured(tmp_path, 60, waveform=wave, samples=BUFFER)
+    rig = Rig(tmp_path, gpu(wave, counter=False, samples=BUFFER))
+    truth_j = rig.measured(60)
     intervals = rig.gpu_intervals()
     assert energy_j(intervals) == pytest.approx(truth_j, rel=0.02)
     assert {i.kind for i in intervals} <= {"integrated", "estimated"}
@@ -42,7 +29,8 @@ def test_every_wave_is_within_2_percent_at_60_s_with_one_look_a_second(tmp_path,
 def test_a_buffer_that_reaches_back_too_little_is_read_as_often_as_power(tmp_path):
     short = {"period_s": 0.02, "length": 20}
     wave = {"type": "square", "low_w": 100, "high_w": 700, "period_s": 2.0}
-    rig, truth_j = measured(tmp_path, 60, waveform=wave, samples=short)
+    rig = Rig(tmp_path, gpu(wave, counter=False, samples=short))
+    truth_j = rig.measured(60)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(truth_j, rel=0.01)
     assert rig.nvml.calls > 60 * 8
 

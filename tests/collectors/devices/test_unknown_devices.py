@@ -33,8 +33,8 @@ from gramwatt.collectors.devices.unread import Ascend, Cambricon, Unread
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.records.merge import MergedDevice
-from gramwatt.sci.records.records import HOST_CLASSES, EndRecord
-from tests.collectors.rig import Rig, by_type, energy_j, gpu
+from gramwatt.sci.records.records import HOST_CLASSES
+from tests.collectors.rig import Rig, energy_j, gpu
 from tests.collectors.vendor_fakes import FakeAmdSmi, FakeHlml, HlmlError, VendorRig, write
 from tests.service.processes import eventually
 
@@ -53,11 +53,6 @@ def run(rig: Rig, duration_s: float = 20.0, **environ: str) -> dict[str, MergedD
     return {device.record.device_id: device for device in found}
 
 
-def notices(rig: Rig) -> list[str]:
-    (end,) = by_type(rig.records(), EndRecord)
-    return list(end.notices)
-
-
 def test_a_board_without_a_name_is_measured(tmp_path):
     rig = Rig(tmp_path, gpu(faults=failing("name")))
     (device,) = run(rig).values()
@@ -72,7 +67,7 @@ def test_a_lost_board_takes_no_other_with_it_and_its_energy_is_unknown(tmp_path)
     unknown = next(device for device in (first, second, third) if not device.intervals)
     assert unknown.record.device_id.endswith("-nvml-synthetic-0")
     assert {rig.nvml.gpus[1].uuid, rig.nvml.gpus[2].uuid} < set(names)
-    assert any(text.startswith("energy-unmeasured: ") for text in notices(rig))
+    assert any(text.startswith("energy-unmeasured: ") for text in rig.notices())
 
 
 def test_a_board_that_comes_back_is_measured_under_the_id_that_it_was_given(tmp_path):
@@ -138,7 +133,7 @@ def test_an_id_that_fits_no_board_may_be_that_of_one_not_described(tmp_path):
     rig = Rig(tmp_path, gpu(), gpu(faults=failing("uuid")))
     (device,) = run(rig, CUDA_VISIBLE_DEVICES="GPU-12345678").values()
     assert device.record.device_id.endswith("-nvml-synthetic-1")
-    assert any("may be device 1" in text for text in notices(rig))
+    assert any("may be device 1" in text for text in rig.notices())
 
 
 @pytest.mark.parametrize(
@@ -354,7 +349,7 @@ def test_a_driver_that_hangs_is_not_waited_for(answers, tmp_path, monkeypatch):
     rig.stop(meter)
     answer.set()
     (device,) = (d for d in rig.merged().devices if d.record.device_class not in HOST_CLASSES)
-    assert any("Acme has not answered within" in text for text in notices(rig))
+    assert any("Acme has not answered within" in text for text in rig.notices())
     if answers:
         assert device.record.name == "Acme X1"
         assert energy_j(device.intervals, "integrated") == pytest.approx(30 * 250, rel=0.05)
@@ -380,7 +375,7 @@ def test_what_a_meter_read_before_its_driver_crashed_is_continued_as_an_estimate
 def test_boards_that_are_left_alone_while_others_work_are_named(tmp_path):
     rig = Rig(tmp_path, gpu(), gpu(utilisation_percent=0), gpu(utilisation_percent=0))
     run(rig, 90)
-    (text,) = [text for text in notices(rig) if text.startswith("device-visibility: ")]
+    (text,) = [text for text in rig.notices() if text.startswith("device-visibility: ")]
     assert "NVIDIA GPU 1, 2: no use was seen" in text
 
 

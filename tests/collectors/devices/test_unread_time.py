@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.settings.clock import NS_PER_S
-from gramwatt.sci.records.records import UNREAD_W, EndRecord, IntervalRecord
+from gramwatt.sci.records.records import UNREAD_W, IntervalRecord
 from tests.collectors.doubles.synthetic import SyntheticNvml
-from tests.collectors.rig import Rig, by_type, energy_j, gpu
+from tests.collectors.rig import Rig, energy_j, gpu
 
 
 class Odd(SyntheticNvml):
@@ -42,24 +41,14 @@ class Odd(SyntheticNvml):
 
 
 class OddRig(Rig):
-    """A machine with one board of that kind."""
+    """A machine with boards of that kind."""
 
-    nvml: Odd
-
-    def __init__(self, home: Path, **board: Any) -> None:
-        super().__init__(home)
-        spec = {"gpus": [gpu(**board)], "origin_s": self.clock.now_ns() / NS_PER_S}
-        self.nvml = Odd(spec, self.clock)
+    double = Odd
 
 
 def run(rig: Rig, duration_s: float = 120.0) -> list[IntervalRecord]:
     rig.job(duration_s)
     return rig.gpu_intervals()
-
-
-def notices(rig: Rig) -> list[str]:
-    (end,) = by_type(rig.records(), EndRecord)
-    return list(end.notices)
 
 
 def most_j(intervals: list[IntervalRecord]) -> float:
@@ -78,7 +67,7 @@ def test_the_rest_of_a_job_whose_board_is_lost_is_estimated_from_nothing_to_its_
     assert energy_j(found, "measured", "integrated") == pytest.approx(60 * 250, abs=300)
     assert energy_j(found) == pytest.approx(120 * 250, rel=0.01)
     assert most_j(found) == pytest.approx(60 * 700, rel=0.05)
-    assert any("may be anything from 0 to 700 W" in text for text in notices(rig))
+    assert any("may be anything from 0 to 700 W" in text for text in rig.notices())
 
 
 def test_a_counter_that_ran_on_is_believed(tmp_path):
@@ -113,7 +102,7 @@ def test_no_energy_is_counted_for_time_in_which_the_machine_slept(tmp_path, samp
     rig = Rig(tmp_path, gpu(counter=False, samples=samples))
     suspended(rig)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(60 * 250, rel=0.02)
-    assert any(text.startswith("machine-suspended: ") for text in notices(rig))
+    assert any(text.startswith("machine-suspended: ") for text in rig.notices())
 
 
 def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path):
@@ -121,7 +110,7 @@ def test_a_counter_that_stood_still_with_its_machine_is_not_frozen(tmp_path):
     rig = Rig(tmp_path, gpu(faults=[asleep]))
     suspended(rig)
     assert energy_j(rig.gpu_intervals(), "measured") == pytest.approx(60 * 250, rel=0.02)
-    assert not any("stood still" in text for text in notices(rig))
+    assert not any("stood still" in text for text in rig.notices())
 
 
 def test_a_counter_that_stays_still_after_its_machine_slept_is_frozen(tmp_path):
@@ -130,19 +119,19 @@ def test_a_counter_that_stays_still_after_its_machine_slept_is_frozen(tmp_path):
     intervals = rig.gpu_intervals()
     assert energy_j(intervals, "integrated") == pytest.approx(30 * 250, rel=0.05)
     assert energy_j(intervals) == pytest.approx(60 * 250, rel=0.02)
-    assert any("stood still" in text for text in notices(rig))
+    assert any("stood still" in text for text in rig.notices())
 
 
 @pytest.mark.parametrize("instead", [2_900_000, 80, 0])
 def test_power_that_no_board_can_draw_is_not_integrated(tmp_path, instead):
-    rig = OddRig(tmp_path, counter=False)
+    rig = OddRig(tmp_path, gpu(counter=False))
     rig.nvml.nonsense = (50, 55, instead)
     assert energy_j(run(rig), "integrated") == pytest.approx(120 * 250, rel=0.01)
-    assert any("its power sensor" in text for text in notices(rig))
+    assert any("its power sensor" in text for text in rig.notices())
 
 
 def test_a_board_that_always_says_nothing_stays_unknown(tmp_path):
-    rig = OddRig(tmp_path, counter=False)
+    rig = OddRig(tmp_path, gpu(counter=False))
     rig.nvml.nonsense = (0, 1e9, 0)
     assert run(rig) == []
 
@@ -151,16 +140,16 @@ def test_a_board_that_always_says_nothing_stays_unknown(tmp_path):
 def test_a_limit_that_changes_is_no_jump_of_the_counter(tmp_path, limits):
     low, high = sorted(w for _, w in limits)
     wave = {"type": "square", "low_w": 0.9 * limits[0][1], "high_w": 0.9 * limits[1][1]}
-    rig = OddRig(tmp_path, waveform={**wave, "period_s": 100.0, "duty": 0.5})
+    rig = OddRig(tmp_path, gpu(waveform={**wave, "period_s": 100.0, "duty": 0.5}))
     rig.nvml.limits = limits
     found = run(rig, 90)
     assert energy_j(found, "measured") == pytest.approx(energy_j(found), rel=1e-6)
     assert low < high
-    assert not any("jumped" in text for text in notices(rig))
+    assert not any("jumped" in text for text in rig.notices())
 
 
 def test_counter_and_power_that_agree_are_believed_against_the_limit(tmp_path):
-    rig = OddRig(tmp_path, power="mean")
+    rig = OddRig(tmp_path, gpu(power="mean"))
     rig.nvml.limits = ((0, 100),)
     assert energy_j(run(rig), "measured") == pytest.approx(120 * 250, rel=0.02)
-    assert not any("jumped" in text for text in notices(rig))
+    assert not any("jumped" in text for text in rig.notices())

@@ -32,7 +32,7 @@ from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.records.records import DeviceRecord, EndRecord, IntervalRecord
+from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.rig import by_type, energy_j, gpu
 from tests.collectors.vendor_fakes import (
@@ -65,41 +65,28 @@ def devices(rig: VendorRig) -> list[DeviceRecord]:
     return [record for record in found if record.device_class not in ("cpu", "ram")]
 
 
-def notices(rig: VendorRig) -> list[str]:
-    return [text for end in by_type(rig.records(), EndRecord) for text in end.notices]
-
-
 def amd(*names: str, **more: Any) -> Make:
     return lambda rig: [AmdSmi(lambda: FakeAmdSmi(rig, *names, **more))]
 
 
-def measured(rig: VendorRig, duration_s: float = 60.0, **more: Any) -> float:
-    """A job of that length [s]; the exact energy of the first board over it [J]."""
-    begin_ns = rig.now()
-    meter = rig.start(**more)
-    rig.run(duration_s, meter)
-    end_ns = rig.clock.now_ns()
-    rig.stop(meter)
-    return rig.truth_j(begin_ns, end_ns) if rig.boards else 0.0
-
-
-def test_amd_energy_is_the_accumulator_times_its_resolution(tmp_path):
-    rig = VendorRig(tmp_path, amd("AMD Instinct MI300X"), gpu(SQUARE))
-    exact_j = measured(rig)
+@pytest.mark.parametrize("old_keys", [False, True])
+def test_amd_energy_is_the_accumulator_times_its_resolution(tmp_path, old_keys):
+    rig = VendorRig(tmp_path, amd("AMD Instinct MI300X", old_keys=old_keys), gpu(SQUARE))
+    exact_j = rig.measured()
     assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
     (record,) = devices(rig)
     assert (record.meter, record.kind, record.device_class) == ("amdsmi", "measured", "gpu")
     assert (record.name, record.power_limit_w) == ("AMD Instinct MI300X", 750.0)
     assert record.memory_b == 192 * 2**30
     assert intervals(rig)[0].utilisation_mean == 0.75
-    assert [text for text in notices(rig) if "no GPU is measured" in text] == []
+    assert [text for text in rig.notices() if "no GPU is measured" in text] == []
 
 
 @pytest.mark.parametrize("billed", ["0,1", "0", "1"])
 def test_each_die_of_a_mi250_gets_half_of_what_the_even_one_reports(tmp_path, billed):
     make = amd("AMD Instinct MI250X", "AMD Instinct MI250X", silent=[1], hip=[0, 1])
     rig = VendorRig(tmp_path, make, gpu(SQUARE), gpu())
-    board_j = measured(rig, environ={"ROCR_VISIBLE_DEVICES": billed})
+    board_j = rig.measured(environ={"ROCR_VISIBLE_DEVICES": billed})
     dies = len(billed.split(","))
     assert energy_j(intervals(rig)) == pytest.approx(board_j * dies / 2, rel=0.002)
     assert {i.kind for i in intervals(rig)} == {"attributed"}
@@ -110,10 +97,10 @@ def test_dies_of_two_mi250_are_not_taken_for_one_board(tmp_path):
     """The second die of a board, and the first one of the next."""
     make = amd("AMD Instinct MI250X", "AMD Instinct MI250X", silent=[0])
     rig = VendorRig(tmp_path, make, gpu(), gpu())
-    measured(rig, 20.0)
+    rig.measured(20.0)
     assert {i.device_id[:2] for i in intervals(rig)} == {"01"}
     assert energy_j(intervals(rig)) == pytest.approx(250 * 20 / 2, rel=1e-3)
-    (text,) = [text for text in notices(rig) if text.startswith("energy-unmeasured: ")]
+    (text,) = [text for text in rig.notices() if text.startswith("energy-unmeasured: ")]
     assert "its first die, which this process cannot see" in text
 
 
@@ -121,7 +108,7 @@ def test_partitions_of_one_board_share_its_sensor(tmp_path):
     bdf = [f"0000:05:00.{function}" for function in range(4)] + ["0000:26:00.0"]
     make = amd(*["AMD Instinct MI300X"] * 5, bdf=bdf, sensors=dict.fromkeys(range(4), 0))
     rig = VendorRig(tmp_path, make, *(gpu() for _ in range(5)))
-    measured(rig, 20.0, environ={"HIP_VISIBLE_DEVICES": "1,4"})
+    rig.measured(20.0, environ={"HIP_VISIBLE_DEVICES": "1,4"})
     # a quarter of one board and the whole of another, 250 W each
     assert energy_j(intervals(rig)) == pytest.approx(250 * 20 * 1.25, rel=1e-3)
 
@@ -143,10 +130,10 @@ def test_a_counter_that_lies_is_replaced_by_integrated_power(tmp_path, vendor, f
     if vendor == "gaudi":
         make = lambda rig: [Pyhlml(lambda: FakeHlml(rig))]  # noqa: E731
     rig = VendorRig(tmp_path, make, gpu(faults=[fault]))
-    exact_j = measured(rig)
+    exact_j = rig.measured()
     assert energy_j(intervals(rig)) == pytest.approx(exact_j, rel=0.01)
     assert energy_j(intervals(rig), "integrated") > 100.0
-    assert any(text.startswith("meter-counter-reset") for text in notices(rig))
+    assert any(text.startswith("meter-counter-reset") for text in rig.notices())
 
 
 def test_without_a_counter_power_is_integrated_and_without_either_nothing_is_said_of_energy(
@@ -160,17 +147,17 @@ def test_without_a_counter_power_is_integrated_and_without_either_nothing_is_sai
         gpu(SQUARE, faults=no_counter),
         gpu(faults=neither),
     )
-    exact_j = measured(rig)
+    exact_j = rig.measured()
     first, second = devices(rig)
     assert (first.kind, second.kind) == ("integrated", "estimated")
     assert energy_j(intervals(rig, first.device_id)) == pytest.approx(exact_j, rel=0.03)
     assert intervals(rig, second.device_id) == []
-    assert [text for text in notices(rig) if text.startswith("energy-unmeasured")] != []
+    assert [text for text in rig.notices() if text.startswith("energy-unmeasured")] != []
 
 
 def test_gaudi_reads_hlmls_counter(tmp_path):
     rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: FakeHlml(rig))], gpu(SQUARE), gpu())
-    exact_j = measured(rig, environ={"HABANA_VISIBLE_DEVICES": "0"})
+    exact_j = rig.measured(environ={"HABANA_VISIBLE_DEVICES": "0"})
     assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
     (record,) = devices(rig)
     assert (record.meter, record.device_class, record.name) == ("hlml", "accelerator", "HL-225")
@@ -182,7 +169,7 @@ def test_an_apple_chip_is_one_module_and_nothing_of_the_host_is_added(tmp_path):
     rig = VendorRig(
         tmp_path, lambda rig: [AppleSilicon(lambda: FakeApple(rig, **watts), "Apple M2")]
     )
-    measured(rig, 30.0)
+    rig.measured(30.0)
     assert energy_j(intervals(rig), "measured") == pytest.approx(25.0 * 30, rel=1e-3)
     (record,) = by_type(rig.records(), DeviceRecord)  # neither CPU nor RAM beside it
     assert (record.device_class, record.includes_host, record.name) == ("module", True, "Apple M2")
@@ -225,7 +212,7 @@ def test_a_jetson_is_its_whole_input_else_the_sum_of_its_supplies(tmp_path, rail
     rig = VendorRig(
         tmp_path / "home", lambda _: [Jetson.at(Place(tmp_path / "root", {}, "linux", ""))]
     )
-    measured(rig, 30.0)
+    rig.measured(30.0)
     assert energy_j(intervals(rig), "integrated") == pytest.approx(power_w * 30, rel=1e-3)
     (record,) = by_type(rig.records(), DeviceRecord)
     assert (record.kind, record.includes_host, record.meter) == ("integrated", True, "ina3221")
@@ -259,7 +246,7 @@ def neuron(root: Path, rated: tuple[float, float] | None) -> Make:
 def test_neuron_power_is_a_percentage_of_the_catalogs_and_derived(tmp_path):
     neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
     rig = VendorRig(tmp_path / "home", neuron(tmp_path / "root", (0.0, 200.0)))
-    measured(rig, 30.0)
+    rig.measured(30.0)
     assert energy_j(intervals(rig), "derived") == pytest.approx(2 * 37.0 * 30, rel=1e-6)
     assert {record.kind for record in devices(rig)} == {"derived"}
     assert {i.kind for i in intervals(rig)} == {"derived"}
@@ -269,9 +256,9 @@ def test_neuron_without_a_published_power_stays_unknown_with_a_notice(tmp_path):
     assert rated_w("Inferentia2") is None  # the packaged catalog has none
     neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
     rig = VendorRig(tmp_path / "home", lambda _: [Neuron(tmp_path / "root")])
-    measured(rig, 20.0)
+    rig.measured(20.0)
     assert intervals(rig) == []
-    assert any("AWS does not publish" in text for text in notices(rig))
+    assert any("AWS does not publish" in text for text in rig.notices())
     assert len(devices(rig)) == 2
 
 
@@ -317,7 +304,7 @@ def test_tpu_power_runs_from_idle_to_rated_with_the_duty_cycle(tmp_path):
     idle_w, full_w = 90.0, 192.0  # the catalog's TPU v4
     assert rated_w("TPU v4") == (idle_w, full_w)
     rig = VendorRig(tmp_path, lambda _: [tpu("v4", [50.0, 0.0], 2)])
-    measured(rig, 30.0)
+    rig.measured(30.0)
     expected_j = 30 * (idle_w + 0.5 * (full_w - idle_w) + idle_w)
     assert energy_j(intervals(rig), "derived") == pytest.approx(expected_j, rel=1e-3)
 
@@ -332,12 +319,12 @@ def test_tpu_rows_of_two_cores_are_one_chip(tmp_path):
 
 def test_a_device_whose_library_is_missing_leaves_the_energy_unknown(tmp_path):
     rig = VendorRig(tmp_path, lambda _: [AmdSmi(absent("amdsmi cannot be imported; do this"))])
-    measured(rig, 20.0)
+    rig.measured(20.0)
     (record,) = devices(rig)
     assert (record.name, record.meter) == ("AMD, not readable", "amdsmi")
     assert intervals(rig) == []
     assert "meter-source-absent: AMD is not measured: amdsmi cannot be imported; do this." in (
-        notices(rig)
+        rig.notices()
     )
 
 
@@ -404,7 +391,7 @@ def test_a_device_that_cannot_be_read_makes_the_whole_energy_unknown(tmp_path, w
     if why == "no library":
         port = AmdSmi(absent("amdsmi cannot be imported; do this"))
     rig = VendorRig(tmp_path / "home", lambda _: [port])
-    measured(rig, 20.0)
+    rig.measured(20.0)
     doc = document(rig)
     assert (doc.energy_kwh, doc.total_g, doc.conformance) == (None, None, "not-sci")
     assert "energy-unmeasured" in [notice.code for notice in doc.notices]
@@ -451,12 +438,12 @@ def test_intels_counter_is_the_cards_else_its_packages(tmp_path, files, counted,
     intel_tree(root, **files)
     make: Make = lambda rig: [CountedIntel(rig, root, f"energy{counted}_input")]  # noqa: E731
     rig = VendorRig(tmp_path / "home", make, gpu({**SQUARE, "low_w": 40.0, "high_w": 180.0}))
-    exact_j = measured(rig)
+    exact_j = rig.measured()
     assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
     (record,) = devices(rig)
     assert (record.meter, record.kind, record.device_class) == ("intel-hwmon", "measured", "gpu")
     assert record.power_limit_w == limit_w
-    assert any(PACKAGE in text for text in notices(rig)) == package
+    assert any(PACKAGE in text for text in rig.notices()) == package
     (part,) = [device for device in document(rig).devices if device.device_class == "gpu"]
     assert part.hardware == "intel-arc-a770"
 
@@ -481,10 +468,10 @@ def test_an_intel_gpu_without_a_counter_leaves_the_energy_unknown(tmp_path):
     intel_tree(tmp_path / "root")
     place = Place(tmp_path / "root", {}, "linux", "x86_64")
     rig = VendorRig(tmp_path / "home", lambda _: [IntelGpu.at(place)])
-    measured(rig, 20.0)
+    rig.measured(20.0)
     (record,) = devices(rig)
     assert (record.device_id, intervals(rig)) == ("intel-0000:03:00.0", [])
-    assert any("no energy counter of it in hwmon" in text for text in notices(rig))
+    assert any("no energy counter of it in hwmon" in text for text in rig.notices())
     (finding,) = [item for item in others(Target(place)) if item.what.startswith("Intel d")]
     assert (finding.state, finding.kind) == ("missing", None)
 

@@ -22,6 +22,7 @@ from gramwatt.collectors.spool import spool
 from gramwatt.sci.figures.host_model import RANGES
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Bench
+from tests.collectors.vendor_fakes import write
 
 GIB = 2.0**30
 EPYC = "AMD EPYC 7763 64-Core Processor"
@@ -144,14 +145,6 @@ def test_a_processor_unlike_the_evidence_is_said():
 # Virtual machines
 
 
-def tree(root: Path, **files: str) -> Path:
-    for name, text in files.items():
-        path = root / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
-
-
 ARM = {"proc__cpuinfo": "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"}
 VENDOR, PRODUCT = "sys__class__dmi__id__sys_vendor", "sys__class__dmi__id__product_name"
 
@@ -173,10 +166,10 @@ VENDOR, PRODUCT = "sys__class__dmi__id__sys_vendor", "sys__class__dmi__id__produ
     ],
 )
 def test_a_virtual_machine_is_known_without_a_flag_of_x86(tmp_path, files, virtual):
-    root = tree(tmp_path, **ARM, **files)
-    assert is_virtual(root) == virtual
-    assert this_machine(root).facts("cpu")["virtual"] == virtual
-    target = Target(Place(root=root, environ={}, machine="aarch64"))
+    write(tmp_path, **ARM, **files)
+    assert is_virtual(tmp_path) == virtual
+    assert this_machine(tmp_path).facts("cpu")["virtual"] == virtual
+    target = Target(Place(root=tmp_path, environ={}, machine="aarch64"))
     assert ("a virtual machine" in doctor.system(target).detail) == virtual
     finding = doctor.rapl(target)
     assert "modprobe" not in f"{finding.detail} {finding.fix}"
@@ -196,7 +189,8 @@ def test_a_container_of_lxc_has_its_part_of_the_host(tmp_path):
         "sys__fs__cgroup__cpuset.cpus.effective": "7,10-13\n",
         "sys__fs__cgroup__cpu.stat": "usage_usec 1000\n",
     }
-    machine = this_machine(tree(tmp_path, **files))
+    write(tmp_path, **files)
+    machine = this_machine(tmp_path)
     assert (machine.threads_total, machine.threads) == (256, 5)
     assert machine.usage == tmp_path / "sys/fs/cgroup"
     assert machine.memory_b == GIB
@@ -288,9 +282,7 @@ def test_a_load_that_rises_is_measured_whenever_it_is_read_next(bench, end):
 
 def test_what_the_model_gave_is_not_called_rapl(bench):
     bench.cap.add("intel-rapl:0", "package-0", 0.0)  # stands still, as in some virtual machines
-    host = bench.measured()
-    bench.wait(20, host)
-    bench.stop(host)
+    bench.job(20)
     assert bench.sources()[0][0] == "rapl+gramwatt-cpu-model"
 
 

@@ -79,6 +79,12 @@ class Bench(HostBench):
                 meter.settle()
             duration_s -= part_s
 
+    def job(self, duration_s: float = 60.0) -> None:
+        """A job of that length [s], with readings every 10 s."""
+        meter = self.measured()
+        self.wait(duration_s, meter)
+        self.stop(meter)
+
     def stop(self, meter: HostDevices) -> None:
         meter.stop(self.timeline.now_ns())
 
@@ -206,9 +212,7 @@ def test_a_long_gap_takes_the_wraps_that_fit_and_calls_it_an_estimate(bench):
 
 def test_a_counter_that_stands_still_is_the_models(bench):
     bench.cap.add("intel-rapl:0", "package-0", 0.0)
-    meter = bench.measured()
-    bench.wait(60.0, meter)
-    bench.stop(meter)
+    bench.job()
     assert bench.total_j("cpu", "measured") == 0
     assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 60, rel=1e-6)
     assert bench.notices[0].startswith("meter-gap: RAPL gave no cpu energy")
@@ -236,18 +240,14 @@ def test_a_containers_share_is_attributed(tmp_path):
     bench = Bench(tmp_path, Machine("Test Xeon", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30))
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
     bench.cap.add("intel-rapl:0:0", "dram", 20.0)
-    meter = bench.measured()
-    bench.wait(60.0, meter)
-    bench.stop(meter)
+    bench.job()
     assert bench.total_j("cpu", "attributed") == pytest.approx(100 * 60 / 4, rel=1e-6)
     assert bench.total_j("ram", "attributed") == pytest.approx(20 * 60 / 4, rel=1e-6)
 
 
 def test_memory_without_a_counter_stays_with_the_model(bench):
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
-    meter = bench.measured()
-    bench.wait(60.0, meter)
-    bench.stop(meter)
+    bench.job()
     assert bench.total_j("ram", "estimated") == pytest.approx(64 * 0.19 * 60, rel=1e-6)
     assert bench.total_j("cpu", "estimated") == 0
     assert bench.sources() == [("rapl", "measured"), ("gramwatt-ram-model", "estimated")]

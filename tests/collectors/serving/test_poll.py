@@ -1,57 +1,20 @@
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from gramwatt.collectors.serving import poll
 from gramwatt.collectors.serving.poll import Poller, read
 from gramwatt.collectors.serving.presets import Series, Server, servers
+from tests.answering import answering, send
 
 GOOD = b'n_total{a="1"} 5\nother 3\n'
 
 
-@contextmanager
-def answering(act: Any) -> Iterator[Server]:
-    """A server on loopback that answers a GET as `act(handler)` does."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            act(self)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    class Quiet(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: Any) -> None:
-            pass
-
-    server = Quiet(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield of_port(server.server_port)
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def of_port(port: int, user: str = "") -> Server:
-    return servers([f"http://{user}127.0.0.1:{port}/m?q=1"], ["n_total=image"])[0]
-
-
-def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, **headers: str) -> None:
-    handler.send_response(status)
-    for name, value in ({"Content-Length": str(len(body))} | headers).items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(body)
+def at(address: str) -> Server:
+    return servers([f"{address}/m?q=1"], ["n_total=image"])[0]
 
 
 def test_the_wanted_samples_are_read_with_a_password_and_without_a_proxy(monkeypatch):
@@ -62,9 +25,8 @@ def test_the_wanted_samples_are_read_with_a_password_and_without_a_proxy(monkeyp
         asked.append((handler.path, handler.headers["Authorization"]))
         send(handler, GOOD)
 
-    with answering(act) as server:
-        port = int(server.url.split(":")[2].split("/")[0])
-        found = read(of_port(port, "me:p%40ss@"), 0, 2.0)
+    with answering(act) as address:
+        found = read(at(address.replace("//", "//me:p%40ss@")), 0, 2.0)
     assert found.samples == {Series("n_total", (("a", "1"),)): 5.0}
     assert asked == [("/m?q=1", "Basic bWU6cEBzcw==")]
 
@@ -81,8 +43,8 @@ def test_the_wanted_samples_are_read_with_a_password_and_without_a_proxy(monkeyp
     ],
 )
 def test_a_bad_answer_is_none_and_says_why(body, status, headers, words):
-    with answering(lambda handler: send(handler, body, status, **headers)) as server:
-        found = read(server, 0, 2.0)
+    with answering(lambda handler: send(handler, body, status, **headers)) as address:
+        found = read(at(address), 0, 2.0)
     assert (found.samples, found.down) == (None, False)
     assert words in found.problem
 
@@ -105,9 +67,9 @@ def pour(handler: BaseHTTPRequestHandler) -> None:
 def test_an_answer_without_end_costs_neither_time_nor_memory(monkeypatch):
     monkeypatch.setattr(poll, "LARGEST_B", 2**20)
     for act, words in ((drip, "in time"), (pour, "larger than 1 MiB")):
-        with answering(act) as server:
+        with answering(act) as address:
             began = time.monotonic()
-            found = read(server, 0, 0.4)
+            found = read(at(address), 0, 0.4)
             assert time.monotonic() - began < 2
         assert words in found.problem
 
@@ -115,8 +77,8 @@ def test_an_answer_without_end_costs_neither_time_nor_memory(monkeypatch):
 def test_readings_come_before_each_whole_period_and_once_more_at_the_end(monkeypatch):
     monkeypatch.setattr(poll, "EVERY_NS", 400_000_000)
     monkeypatch.setattr(poll, "EARLY_NS", 50_000_000)
-    with answering(lambda handler: send(handler, GOOD)) as server:
-        poller = Poller([server])
+    with answering(lambda handler: send(handler, GOOD)) as address:
+        poller = Poller([at(address)])
         time.sleep(1.3)
         read_first = poller.take()
         last = poller.last()
@@ -129,8 +91,8 @@ def test_readings_come_before_each_whole_period_and_once_more_at_the_end(monkeyp
 
 
 def test_a_server_that_hangs_keeps_nobody_waiting(monkeypatch):
-    with answering(lambda _: time.sleep(5)) as server:
-        poller = Poller([server])
+    with answering(lambda _: time.sleep(5)) as address:
+        poller = Poller([at(address)])
         began = time.monotonic()
         assert poller.take() == []
         poller.last()

@@ -2,11 +2,12 @@
 
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 
 import pytest
 
 from gramwatt.collectors.settings.cloud import cloud_region
+from tests.answering import answering, send
 
 NOWHERE = "127.0.0.1:9"  # nothing listens on the port of `discard`
 VARIABLES = {
@@ -16,51 +17,21 @@ VARIABLES = {
 }
 
 
-class Metadata:
-    """A metadata service; `answer(method, path, headers)` gives status, headers and body."""
-
-    def __init__(self, answer):
-        self.asked = []
-        metadata = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                metadata.asked.append((self.command, self.path, dict(self.headers)))
-                status, headers, body = answer(self.command, self.path, self.headers)
-                self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_PUT(self):
-                self.do_GET()
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self._thread.start()
-
-    def close(self):
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
 @pytest.fixture
 def metadata():
-    made = []
+    """Starts a metadata service; `answer(method, path, headers)` gives status, headers and body."""
+    with ExitStack() as stack:
 
-    def start(answer):
-        made.append(Metadata(answer))
-        return made[-1]
+        def start(answer, asked=None):
+            def act(handler):
+                if asked is not None:
+                    asked.append(handler.path)
+                status, headers, body = answer(handler.command, handler.path, handler.headers)
+                send(handler, body, status, **headers)
 
-    yield start
-    for server in made:
-        server.close()
+            return stack.enter_context(answering(act)).removeprefix("http://")
+
+        yield start
 
 
 def environ(**given):
@@ -99,7 +70,7 @@ ANSWERS = {
 def test_each_cloud_says_its_region(metadata, cloud):
     answer, region = ANSWERS[cloud]
     # Long enough for any machine; how long it waits at most is tested below.
-    assert cloud_region(environ(**{cloud: metadata(answer).address}), 60.0) == region
+    assert cloud_region(environ(**{cloud: metadata(answer)}), 60.0) == region
 
 
 def test_a_service_that_does_not_answer_is_not_waited_for(metadata):
@@ -109,9 +80,9 @@ def test_a_service_that_does_not_answer_is_not_waited_for(metadata):
         release.wait(60)
         return 200, {}, b""
 
-    server = metadata(slow)
+    address = metadata(slow)
     began = time.monotonic()
-    assert cloud_region(environ(aws=server.address, azure=server.address)) is None
+    assert cloud_region(environ(aws=address, azure=address)) is None
     waited = time.monotonic() - began
     release.set()
     assert waited < 30  # far below the 60 s of the service
@@ -136,11 +107,11 @@ def test_the_meter_asks_only_where_it_may_and_no_place_is_given(
     from gramwatt.collectors.meter.main import _config
     from gramwatt.collectors.settings import cloud
 
-    server = metadata(aws)
-    for name, value in (environ(aws=server.address) | given).items():
+    paths = []
+    for name, value in (environ(aws=metadata(aws, paths)) | given).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(cloud.cloud_region, "__defaults__", (5.0,))
     config = _config({})
     assert config.region == region
-    assert bool(server.asked) is asked
+    assert bool(paths) is asked
     assert ("region_source" in config.tags) is asked

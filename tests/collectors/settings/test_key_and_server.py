@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -21,51 +20,34 @@ from gramwatt.collectors.settings.keys import ensure_home_key, home_key_for
 from gramwatt.service.imports.prometheus import Prometheus
 from gramwatt.service.providers.base import ProviderError
 from gramwatt.service.providers.http import Http
+from tests.answering import answering, send
 
 KEY = "gw_ci_secret"
 GRAMWATT = [sys.executable, "-m", "gramwatt"]
 
 
 class Recorder:
-    """A server on this machine that takes nothing, and keeps what it was sent."""
+    """A server on this machine that takes nothing, and keeps the keys that it was sent."""
 
     def __init__(self) -> None:
         self.keys: list[str | None] = []
-        recorder = self
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                recorder.keys.append(self.headers.get("Authorization"))
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                self.send_response(404)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_GET = do_POST = do_PUT = _answer  # noqa: N815
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+    def act(self, handler: BaseHTTPRequestHandler) -> None:
+        self.keys.append(handler.headers.get("Authorization"))
+        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        send(handler, b"", 404)
 
 
-@pytest.fixture
-def recorder():
-    found = Recorder()
-    yield found
-    found.http.shutdown()
-    found.http.server_close()
+def _recorder():
+    recorder = Recorder()
+    with answering(recorder.act) as recorder.url:
+        yield recorder
 
 
-@pytest.fixture
-def proxy():
-    """A proxy that the environment may name."""
-    found = Recorder()
-    yield found
-    found.http.shutdown()
-    found.http.server_close()
+recorder = pytest.fixture(_recorder, name="recorder")
+proxy = pytest.fixture(_recorder, name="proxy")
+"""A proxy that the environment may name."""
 
 
 @pytest.fixture
@@ -196,7 +178,7 @@ def test_a_key_that_was_stored_for_a_server_goes_there_alone(environ, tmp_path, 
     assert (refused.returncode, "GRAMWATT_ALLOW_HTTP=1" in refused.stderr) == (2, True)
 
 
-def proxied(proxy: Recorder) -> dict[str, str]:
+def proxied(proxy) -> dict[str, str]:
     """Return variables that send everything through a proxy."""
     names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY")
     return dict.fromkeys(names, proxy.url)

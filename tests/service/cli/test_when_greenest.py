@@ -6,13 +6,13 @@ import pty
 import signal
 import subprocess
 import sys
-import threading
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from gramwatt.collectors.settings.config import PARSERS
+from tests.answering import answering, send
 from tests.service.cli.command import gramwatt
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -20,16 +20,19 @@ pytestmark = pytest.mark.usefixtures("home")
 FIGURES = {"unit": "gCO2e/kWh", "kind": "estimated", "source": "test"}
 
 
-class Planner(ThreadingHTTPServer):
+class Planner:
     """Answers every plan with a window that begins `wait_s` from now; takes no records."""
 
     def __init__(self, wait_s):
-        self.wait_s, self.asked, self.start = wait_s, [], None
-        super().__init__(("127.0.0.1", 0), Answers)
+        self.wait_s, self.asked, self.start, self.url = wait_s, [], None, ""
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
+    def act(self, handler):
+        sent = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        if handler.path != "/v1/plans":
+            handler.send_error(503)
+            return
+        self.asked.append(json.loads(sent))
+        send(handler, json.dumps(self.plan()).encode())
 
     def plan(self):
         self.start = datetime.now(UTC) + timedelta(seconds=self.wait_s)
@@ -48,39 +51,17 @@ class Planner(ThreadingHTTPServer):
         }
 
 
-class Answers(BaseHTTPRequestHandler):
-    def do_POST(self):
-        length = int(self.headers.get("Content-Length") or 0)
-        sent = self.rfile.read(length)
-        if self.path != "/v1/plans":
-            self.send_error(503)
-            return
-        self.server.asked.append(json.loads(sent))
-        content = json.dumps(self.server.plan()).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def planner():
     """Starts a planner with windows that begin after so many seconds; gives it."""
-    started = []
+    with ExitStack() as stack:
 
-    def start(wait_s):
-        server = Planner(wait_s)
-        started.append(server)
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        return server
+        def start(wait_s):
+            planner = Planner(wait_s)
+            planner.url = stack.enter_context(answering(planner.act))
+            return planner
 
-    yield start
-    for server in started:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 import hashlib
 import json
 import sys
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -16,6 +14,7 @@ from gramwatt.service.config import AlertSettings, ConfigError, S3Access, from_e
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.notifications import report_letter
 from gramwatt.service.tasks.table import TASKS
+from tests.answering import answering, send
 from tests.documents import changed, month_of, steady_job
 from tests.journals import journal, lines
 from tests.service.keyed import with_settings
@@ -50,29 +49,17 @@ def bucket(statuses=()):
     """An object store that checks digests and whose key it is, and answers with `statuses`."""
     kept, waiting = {}, list(statuses)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            whole = self.headers["x-amz-content-sha256"] == hashlib.sha256(body).hexdigest()
-            signed = f"AWS4-HMAC-SHA256 Credential={KEY}/" in self.headers["Authorization"]
-            status = waiting.pop(0) if waiting else (200 if whole and signed else 403)
-            if status == 200:
-                kept[self.path] = body
-            self.send_response(status)
-            self.send_header("ETag", '"1"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def act(handler):
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        whole = handler.headers["x-amz-content-sha256"] == hashlib.sha256(body).hexdigest()
+        signed = f"AWS4-HMAC-SHA256 Credential={KEY}/" in handler.headers["Authorization"]
+        status = waiting.pop(0) if waiting else (200 if whole and signed else 403)
+        if status == 200:
+            kept[handler.path] = body
+        send(handler, b"", status, ETag='"1"')
 
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield kept, f"http://127.0.0.1:{server.server_port}/reports/may"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering(act) as address:
+        yield kept, f"{address}/reports/may"
 
 
 def delivering(service, **reports):

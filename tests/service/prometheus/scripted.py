@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
+
+from tests.answering import answering, send
 
 QUERY = re.compile(r"(\w+)\[(\d+)s\]")
 
@@ -43,29 +44,15 @@ class Scripted:
 def scripted() -> Iterator[Scripted]:
     found = Scripted()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            form = {key: values[0] for key, values in parse_qs(body).items()}
-            found.asked.append(form["query"])
-            found.shown.append(self.headers.get("Authorization"))
-            code, answer = 200, found.answer(form["query"], float(form["time"]))
-            if found.refusal:
-                code, answer = 422, {"status": "error", "error": found.refusal}
-            data = json.dumps(answer).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def act(handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers["Content-Length"])).decode()
+        form = {key: values[0] for key, values in parse_qs(body).items()}
+        found.asked.append(form["query"])
+        found.shown.append(handler.headers.get("Authorization"))
+        code, answer = 200, found.answer(form["query"], float(form["time"]))
+        if found.refusal:
+            code, answer = 422, {"status": "error", "error": found.refusal}
+        send(handler, json.dumps(answer).encode(), code)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}"
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with answering(act) as found.url:
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()

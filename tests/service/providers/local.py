@@ -3,16 +3,14 @@
 Written from the providers' documentation; every value is made up.
 """
 
-import contextlib
 import json
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from gramwatt.service.config import Account, IntensitySettings
 from gramwatt.service.providers import http
 from gramwatt.service.providers.chain import providers_of
+from tests.answering import answering, send
 
 T0 = datetime(2026, 1, 5, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -34,33 +32,18 @@ class Local:
         http.Http._hosts.clear()  # a server that is gone may have left its port, and its failures
         self.answer = lambda path, query, headers: (200, {}, b"{}")
         self.asked = []
-        local = self
+        self._running = answering(self._act)
+        self.url = self._running.__enter__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                parts = urlsplit(self.path)
-                query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-                local.asked.append((parts.path, query, dict(self.headers)))
-                status, headers, body = local.answer(parts.path, query, self.headers)
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                with contextlib.suppress(OSError):
-                    self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self._thread.start()
+    def _act(self, handler):
+        parts = urlsplit(handler.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        self.asked.append((parts.path, query, dict(handler.headers)))
+        status, headers, body = self.answer(parts.path, query, handler.headers)
+        send(handler, body, status, **headers)
 
     def close(self):
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._running.__exit__(None, None, None)
 
 
 def settings(url, *names, **more):
