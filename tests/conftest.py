@@ -44,7 +44,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_surroundings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch):
+def own_surroundings(tmp_path_factory, monkeypatch):
     """A home of the test's own, so that nothing touches the user's store, spool or settings."""
     for name in list(os.environ):
         if name.startswith(PREFIXES + RUNS) or name in NAMES:
@@ -66,6 +66,6 @@ def untouched_checkout():
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
+def root():
     """The checkout."""
     return ROOT

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
 
@@ -82,7 +81,7 @@ def ours(name: str) -> bool:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_imports_run_one_way(package: str) -> None:
+def test_imports_run_one_way(package):
     wrong = [
         f"{module_name(path)} imports {name}"
         for path in sources(package)
@@ -96,7 +95,7 @@ def test_imports_run_one_way(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_nothing_is_imported_by_a_bare_package_name(package: str) -> None:
+def test_nothing_is_imported_by_a_bare_package_name(package):
     wrong = [
         f"{module_name(path)} imports {name}"
         for path in sources(package)
@@ -107,7 +106,7 @@ def test_nothing_is_imported_by_a_bare_package_name(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", OUTSIDE)
-def test_third_party_packages_are_the_named_ones(package: str) -> None:
+def test_third_party_packages_are_the_named_ones(package):
     allowed = OUTSIDE[package] | sys.stdlib_module_names | {"gramwatt"}
     found = {
         name.split(".")[0]: module_name(path)
@@ -120,7 +119,7 @@ def test_third_party_packages_are_the_named_ones(package: str) -> None:
     assert {name: where for name, where in found.items() if name not in allowed} == {}
 
 
-def test_every_import_is_installed_by_a_declared_dependency() -> None:
+def test_every_import_is_installed_by_a_declared_dependency():
     lock = (ROOT / "requirements" / "development.txt").read_text("utf-8").lower()
     declared = {line.partition("==")[0] for line in lock.splitlines() if "==" in line}
     known = packages_distributions()
@@ -133,7 +132,7 @@ def test_every_import_is_installed_by_a_declared_dependency() -> None:
 
 
 @pytest.mark.parametrize("library", SINGLE)
-def test_each_meter_library_has_one_importer(library: str) -> None:
+def test_each_meter_library_has_one_importer(library):
     importers = [
         path for path in sources() if library in {name.split(".")[0] for name in imports(path)}
     ]
@@ -141,7 +140,7 @@ def test_each_meter_library_has_one_importer(library: str) -> None:
     assert importers[0].is_relative_to(ROOT / SINGLE[library])
 
 
-def test_the_engine_does_no_input_or_output() -> None:
+def test_the_engine_does_no_input_or_output():
     wrong = []
     for path in sources("sci"):
         if module_name(path) == READER:
@@ -156,7 +155,7 @@ def test_the_engine_does_no_input_or_output() -> None:
     assert wrong == []
 
 
-def test_classes_are_learnt_in_one_module() -> None:
+def test_classes_are_learnt_in_one_module():
     wrong = [
         f"{module_name(path)}:{node.lineno}"
         for path in sources()
@@ -177,7 +176,7 @@ def test_classes_are_learnt_in_one_module() -> None:
 
 
 @pytest.mark.parametrize("path", [p for p in sources() if p.name == "__init__.py"], ids=module_name)
-def test_a_package_names_only_what_it_holds(path: Path) -> None:
+def test_a_package_names_only_what_it_holds(path):
     parts = module_name(path).split(".")
     bases = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     for name in re.findall(r"`(\w+(?:\.\w+)+)`", ast.get_docstring(tree(path)) or ""):
@@ -219,7 +218,7 @@ def impure_calls(module: ast.Module) -> list[ast.Call]:
         "Random()",
     ],
 )
-def test_the_engine_test_sees_impure_calls(text: str) -> None:
+def test_the_engine_test_sees_impure_calls(text):
     assert len(impure_calls(ast.parse(text))) == 1
 
 
@@ -257,7 +256,7 @@ NOT_LIBRARY = ("migrations", "train_spirals")
 """Files that are run, not imported: migrations by alembic, the demo's scripts by people."""
 
 
-def test_importing_any_module_reads_no_file_and_opens_no_device(tmp_path: Path) -> None:
+def test_importing_any_module_reads_no_file_and_opens_no_device(tmp_path):
     names = [
         module_name(path)
         for path in sources()

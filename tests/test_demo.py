@@ -48,7 +48,7 @@ def job_document(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_the_tracked_script_is_the_plain_one_with_track_added() -> None:
+def test_the_tracked_script_is_the_plain_one_with_track_added():
     plain, tracked = (
         path.read_text("utf-8").splitlines() for path in (flow.SCRIPT, flow.TRACKED_SCRIPT)
     )
@@ -60,7 +60,7 @@ def test_the_tracked_script_is_the_plain_one_with_track_added() -> None:
     assert "gramwatt" not in flow.SCRIPT.read_text("utf-8")
 
 
-def test_the_plain_script_trains_to_a_stated_accuracy(tmp_path: Path) -> None:
+def test_the_plain_script_trains_to_a_stated_accuracy(tmp_path):
     line = [sys.executable, str(flow.SCRIPT), "--seconds", "3"]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_the_plain_script_trains_to_a_stated_accuracy(tmp_path: Path) -> None:
     assert float(done.stdout.rpartition(" ")[2]) > 0.5
 
 
-def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
+def test_the_summary_shows_terms_ranges_and_what_is_unknown():
     jobs = [Training("@track", job_document(), (Path("d/a.html"), Path("d/a.pdf")))]
     lines = flow.summary(jobs, 1.0).splitlines()
     # No total without the hardware: the first line says what is known of it.
@@ -88,7 +88,7 @@ def test_the_summary_shows_terms_ranges_and_what_is_unknown() -> None:
     assert len(lines) <= 15
 
 
-def test_without_a_zone_the_summary_says_so() -> None:
+def test_without_a_zone_the_summary_says_so():
     document = job_document(zone=None, conformance="not-sci")
     lines = flow.summary([Training("run", document, ())], 1.0).splitlines()
     assert (
@@ -96,12 +96,12 @@ def test_without_a_zone_the_summary_says_so() -> None:
     )
 
 
-def test_a_declared_pue_is_not_given_the_demos_reason() -> None:
+def test_a_declared_pue_is_not_given_the_demos_reason():
     lines = flow.summary([Training("run", job_document(), ())], 1.4).splitlines()
     assert "PUE 1.4, as declared by you" in lines
 
 
-def test_each_training_gets_a_job_of_its_own_on_this_machine(tmp_path: Path) -> None:
+def test_each_training_gets_a_job_of_its_own_on_this_machine(tmp_path):
     outer = {
         "PATH": "/bin",
         "SLURM_JOB_ID": "7",
@@ -126,9 +126,7 @@ def test_each_training_gets_a_job_of_its_own_on_this_machine(tmp_path: Path) -> 
         ([], {"GRAMWATT_OFF": "1"}, 2, "GRAMWATT_OFF is set"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_runs(
-    tmp_path: Path, arguments: list[str], environ: dict[str, str], code: int, said: str
-) -> None:
+def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, arguments, environ, code, said):
     line = [*COMMAND, *arguments]
     done = subprocess.run(
         line, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **environ}
@@ -139,9 +137,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_zone_of_the_users_overlay_is_known(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_zone_of_the_users_overlay_is_known(monkeypatch, tmp_path):
     zone = '[zones.OUR-ROOF]\ng_per_kwh = 41\nyear = 2025\nsource = "our own supply"\n'
     file = tmp_path / "own.toml"
     monkeypatch.setenv("GRAMWATT_OVERLAY", str(file))
@@ -152,7 +148,7 @@ def test_a_zone_of_the_users_overlay_is_known(
         flow.check(Settings("DE", 1.0, 1.0, tmp_path))
 
 
-def test_the_whole_demo(tmp_path: Path) -> None:
+def test_the_whole_demo(tmp_path):
     done = subprocess.run(
         [*COMMAND, "--zone", "DE", "--seconds", "2", "-o", "out"],
         capture_output=True,

@@ -68,7 +68,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def cli() -> Any:
+def cli():
     """The whole command, as a person with every extra has it."""
     from gramwatt.collectors.cli.app import build_app
 
@@ -82,7 +82,7 @@ def commands(group: Any, prefix: str = "gramwatt") -> Iterator[tuple[str, Any]]:
             yield from commands(found, f"{prefix} {name}")
 
 
-def test_the_reference_is_as_the_code_has_it() -> None:
+def test_the_reference_is_as_the_code_has_it():
     """A difference is mended by `python scripts/reference.py`."""
     pages = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["PAGES"]
     assert set(HELP) <= set(CODES)
@@ -91,7 +91,7 @@ def test_the_reference_is_as_the_code_has_it() -> None:
     assert written == {name: page() for name, page in pages.items()}
 
 
-def test_every_field_of_the_documents_is_explained() -> None:
+def test_every_field_of_the_documents_is_explained():
     known = {**vars(document), **vars(documents)}
     shapes = [shape for name, shape in known.items() if name.endswith(("Doc", "Head"))]
     shapes = [shape for shape in shapes if shape is not Quantity]  # a TypedDict
@@ -105,17 +105,17 @@ def test_every_field_of_the_documents_is_explained() -> None:
     assert sorted(fields - explained) == []
 
 
-def test_every_symbol_of_the_standard_is_in_the_glossary() -> None:
+def test_every_symbol_of_the_standard_is_in_the_glossary():
     rows = re.findall(r"^\| (\w+) \|", text_of(ROOT / "docs" / "glossary.md"), re.MULTILINE)
     assert {"E", "I", "M", "R", "O", "TE", "TiR", "EL", "RR", "ToR", "PUE", "SCI"} <= set(rows)
 
 
-def test_every_command_is_named(cli: Any) -> None:
+def test_every_command_is_named(cli):
     words = text_of(README, *DOCS)
     assert [name for name, _ in commands(cli) if name not in words] == []
 
 
-def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -> None:
+def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents():
     from gramwatt.collectors.settings.config import OTHER_VARIABLES, PARSERS
     from gramwatt.service.config import SETTINGS
     from gramwatt.service.logs import GUNICORN
@@ -130,7 +130,7 @@ def test_every_variable_that_is_known_is_defined_in_one_row_of_the_documents() -
     assert sorted(VARIABLE.findall(" ".join(cells))) == sorted(known)
 
 
-def test_every_route_is_named(tmp_path: Path) -> None:
+def test_every_route_is_named(tmp_path):
     from gramwatt.service.app import create_app
     from gramwatt.service.config import ServiceConfig, sqlite_url
     from gramwatt.service.container import Service
@@ -145,7 +145,7 @@ def test_every_route_is_named(tmp_path: Path) -> None:
     assert [rule for rule in sorted(named) if rule not in words] == []
 
 
-def test_documented_commands_and_options_exist(cli: Any) -> None:
+def test_documented_commands_and_options_exist(cli):
     known = dict(commands(cli))
     wrong = []
     for line in shell_lines():
@@ -162,7 +162,7 @@ def test_documented_commands_and_options_exist(cli: Any) -> None:
     assert wrong == []
 
 
-def test_each_option_that_the_page_of_commands_names_is_there(cli: Any) -> None:
+def test_each_option_that_the_page_of_commands_names_is_there(cli):
     options = {opt for _, leaf in commands(cli) for param in leaf.params for opt in param.opts}
     text = (ROOT / "docs" / "command.md").read_text("utf-8")
     named = re.findall(r"`(--[a-z][a-z-]+)", text)
@@ -175,7 +175,7 @@ def shell_lines() -> list[str]:
     return [line.strip() for body in bodies for line in body.splitlines() if line.strip()]
 
 
-def test_every_block_is_run_or_read_by_a_test_or_is_output() -> None:
+def test_every_block_is_run_or_read_by_a_test_or_is_output():
     pages = {page.name: BLOCK.findall(page.read_text("utf-8")) for page in (README, *DOCS)}
     known = {*RUN, *READERS, *OUTPUT}
     unlabelled = [
@@ -188,13 +188,13 @@ def test_every_block_is_run_or_read_by_a_test_or_is_output() -> None:
 
 
 @pytest.mark.parametrize("language", READERS)
-def test_every_block_of_data_can_be_read(language: str) -> None:
+def test_every_block_of_data_can_be_read(language):
     for body in blocks(language, README, *DOCS):
         assert READERS[language](body)
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python fragment", *DOCS))))
-def test_a_fragment_takes_from_gramwatt_what_is_there(number: int) -> None:
+def test_a_fragment_takes_from_gramwatt_what_is_there(number):
     """It cannot run without its framework: names, modules and methods of the job must exist."""
     from gramwatt.collectors.track.track import Job
 
@@ -211,7 +211,7 @@ def test_a_fragment_takes_from_gramwatt_what_is_there(number: int) -> None:
             assert hasattr(Job, node.attr), node.attr
 
 
-def test_the_readmes_first_commands_are_the_scripts() -> None:
+def test_the_readmes_first_commands_are_the_scripts():
     first = blocks("sh", README)[0]
     assert "scripts/demo" in first
     assert "scripts/check" in first
@@ -220,7 +220,7 @@ def test_the_readmes_first_commands_are_the_scripts() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python", README, *DOCS))))
-def test_the_python_of_readme_and_documents_runs(number: int, tmp_path: Path) -> None:
+def test_the_python_of_readme_and_documents_runs(number, tmp_path):
     """Each block as a script of its own, with measuring switched off: it must not need it."""
     (tmp_path / "example.py").write_text(blocks("python", README, *DOCS)[number], "utf-8")
     environ = {**os.environ, "GRAMWATT_OFF": "1"}
@@ -230,7 +230,7 @@ def test_the_python_of_readme_and_documents_runs(number: int, tmp_path: Path) ->
     assert done.stderr == ""
 
 
-def test_every_link_and_every_named_document_exists() -> None:
+def test_every_link_and_every_named_document_exists():
     missing = [
         f"{page.name}: {target}"
         for page in (README, ROOT / "CONTRIBUTING.md", *DOCS, *REFERENCE)
@@ -255,7 +255,7 @@ def test_every_link_and_every_named_document_exists() -> None:
     assert missing == []
 
 
-def test_the_help_has_every_command_in_thirty_lines_of_eighty_columns() -> None:
+def test_the_help_has_every_command_in_thirty_lines_of_eighty_columns():
     from gramwatt.collectors.cli.app import COMMANDS, FIRST
 
     lines = run("--help").stdout.splitlines()
@@ -265,13 +265,13 @@ def test_the_help_has_every_command_in_thirty_lines_of_eighty_columns() -> None:
     assert names.index("-" * len(names[len(FIRST)])) == len(FIRST)  # a line below the first ones
 
 
-def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+def test_a_mistyped_command_is_answered_with_the_nearest():
     done = run("jbos")
     assert (done.returncode, done.stdout) == (2, "")
     assert "'jbos' is not a command. Did you mean jobs?" in done.stderr
 
 
-def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> None:
+def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli):
     """rich drops `[h]` and `[default: now]`, so that units and defaults were not to be seen."""
     markup = re.compile(r"\[[a-z#/@][^[]*?\]")
     texts = [
@@ -284,11 +284,11 @@ def test_no_help_has_a_bracket_that_the_terminal_takes_for_markup(cli: Any) -> N
 
 
 @pytest.mark.parametrize("name", ["suggest", "run"])  # the longest options
-def test_no_option_is_cut_in_a_help_of_eighty_columns(name: str) -> None:
+def test_no_option_is_cut_in_a_help_of_eighty_columns(name):
     assert "\u2026" not in run(name, "--help").stdout
 
 
-def test_every_test_that_a_document_names_is_there() -> None:
+def test_every_test_that_a_document_names_is_there():
     named = set(re.findall(r"(tests/[\w/]+\.py)::(\w+)", text_of(README, *DOCS)))
     assert len(named) >= 40
     missing = [
@@ -299,7 +299,7 @@ def test_every_test_that_a_document_names_is_there() -> None:
     assert missing == []
 
 
-def test_each_row_of_the_threat_model_names_its_test() -> None:
+def test_each_row_of_the_threat_model_names_its_test():
     text = text_of(ROOT / "docs" / "security.md").partition("\n## What\n")[2].partition("\n## ")[0]
     rows = [row for row in text.splitlines() if row.startswith("| ")][1:]
     assert len(rows) > 20

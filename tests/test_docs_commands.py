@@ -85,7 +85,7 @@ RUN = PAGES if "GRAMWATT_RELEASE" in os.environ else TASKS
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """A folder with the files that the pages speak of, and programs of others in `bin`."""
     place = tmp_path_factory.mktemp("place")
     first = datetime.now(UTC).replace(hour=0, minute=0) - timedelta(days=28)
@@ -103,7 +103,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cli(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
+def cli(place, tmp_path, monkeypatch):
     """The whole command, in that folder, with a store of its own that has the jobs."""
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
@@ -128,9 +128,7 @@ def run(app: typer.Typer, line: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("page", RUN)
-def test_the_commands_of_a_page_run(
-    page: str, cli: typer.Typer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_a_page_run(page, cli, monkeypatch):
     if page in KEPT:
         run(cli, "gramwatt report month 2026-05")
     failed = []
@@ -146,6 +144,6 @@ def test_the_commands_of_a_page_run(
     assert failed == [], "\n".join(failed)
 
 
-def test_each_exception_is_used_by_a_page() -> None:
+def test_each_exception_is_used_by_a_page():
     written = [line for found in PAGES.values() for line in found]
     assert [start for start in ELSEWHERE if not any(x.startswith(start) for x in written)] == []

@@ -27,7 +27,7 @@ def modules_loaded(root: Path) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_track_loads_the_standard_library_and_the_client_only(root: Path) -> None:
+def test_track_loads_the_standard_library_and_the_client_only(root):
     loaded = modules_loaded(root)
     assert "gramwatt.collectors.track.track" in loaded
     outside = {name for name in loaded if name.split(".")[0] not in sys.stdlib_module_names}
@@ -35,18 +35,18 @@ def test_track_loads_the_standard_library_and_the_client_only(root: Path) -> Non
     assert not {name for name in loaded if name.startswith("gramwatt.sci")}
 
 
-def test_track_loads_nothing_costly(root: Path) -> None:
+def test_track_loads_nothing_costly(root):
     assert {name.split(".")[0] for name in modules_loaded(root)} & COSTLY == set()
 
 
-def test_the_generic_names_stay_the_users(tmp_path: Path) -> None:
+def test_the_generic_names_stay_the_users(tmp_path):
     for name in ("sci", "service", "reports", "collectors"):
         line = [sys.executable, "-c", f"import {name}"]
         done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, timeout=30)
         assert f"No module named '{name}'" in done.stderr
 
 
-def test_a_users_own_reports_package_wins(tmp_path: Path) -> None:
+def test_a_users_own_reports_package_wins(tmp_path):
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "__init__.py").write_text("MINE = True\n", "utf-8")
     text = "import reports, gramwatt; assert reports.MINE; from gramwatt import track"

@@ -26,7 +26,7 @@ LEFT_OUT = shutil.ignore_patterns(
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     """The built wheel; offline and without isolation, from a copy of the checkout."""
     copy = tmp_path_factory.mktemp("source") / "gramwatt"
     shutil.copytree(ROOT, copy, symlinks=True, ignore=LEFT_OUT)
@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(wheel, tmp_path_factory):
     """A folder the wheel is installed into, without any dependency."""
     target = tmp_path_factory.mktemp("site")
     pip("install", "--no-index", "--no-deps", "--target", str(target), str(wheel))
@@ -59,7 +59,7 @@ def python(site: Path, cwd: Path, text: str, *flags: str) -> str:
     return done.stdout
 
 
-def test_the_wheel_holds_every_file_of_the_four_packages(wheel: Path) -> None:
+def test_the_wheel_holds_every_file_of_the_four_packages(wheel):
     packed = set(zipfile.ZipFile(wheel).namelist())
     expected = {
         f"gramwatt/{path.relative_to(ROOT).as_posix()}"
@@ -72,7 +72,7 @@ def test_the_wheel_holds_every_file_of_the_four_packages(wheel: Path) -> None:
     assert "gramwatt/py.typed" in packed
 
 
-def test_the_wheel_brings_no_name_but_its_own(wheel: Path) -> None:
+def test_the_wheel_brings_no_name_but_its_own(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"gramwatt", "gramwatt-0.1.0.dist-info"}
     inside = {name.split("/")[1] for name in names if name.startswith("gramwatt/")}
@@ -89,7 +89,7 @@ def build(source: Path, out: Path, umask: int, *targets: str) -> dict[str, bytes
 
 
 @pytest.mark.long
-def test_two_builds_are_the_same_bytes_and_the_sdist_builds_the_wheel(tmp_path: Path) -> None:
+def test_two_builds_are_the_same_bytes_and_the_sdist_builds_the_wheel(tmp_path):
     copies = [tmp_path / name / "gramwatt" for name in ("one", "other")]
     for copy in copies:
         shutil.copytree(ROOT, copy, symlinks=True, ignore=LEFT_OUT, copy_function=shutil.copyfile)
@@ -102,7 +102,7 @@ def test_two_builds_are_the_same_bytes_and_the_sdist_builds_the_wheel(tmp_path: 
     assert len(again) == 1
 
 
-def test_the_wheel_names_what_others_made_in_it(wheel: Path) -> None:
+def test_the_wheel_names_what_others_made_in_it(wheel):
     files = zipfile.ZipFile(wheel)
     (name,) = [name for name in files.namelist() if "/sboms/" in name]
     text = files.read(name).decode()
@@ -125,7 +125,7 @@ def test_the_wheel_names_what_others_made_in_it(wheel: Path) -> None:
     assert {path for path in static if not path.endswith("/static")} <= named
 
 
-def test_track_needs_no_dependency_and_the_engine_msgspec_alone(site: Path, tmp_path: Path) -> None:
+def test_track_needs_no_dependency_and_the_engine_msgspec_alone(site, tmp_path):
     needed = tmp_path / "needed"
     needed.mkdir()
     (needed / "msgspec").symlink_to(Path(msgspec.__file__).parent)
@@ -141,7 +141,7 @@ print(gramwatt.__file__, load_catalog().zone("DE").zone, callable(track))
     assert said == [str(site / "gramwatt" / "__init__.py"), "DE", "True"]
 
 
-def test_the_service_finds_its_data_in_the_wheel(site: Path, tmp_path: Path) -> None:
+def test_the_service_finds_its_data_in_the_wheel(site, tmp_path):
     text = """
 import gramwatt.service.store.migrate, gramwatt.service.app, gramwatt.reports
 from gramwatt.service.jobs.local_spool import open_store
@@ -154,7 +154,7 @@ print(gramwatt.service.app.__file__, (Path.cwd() / "gramwatt.db").stat().st_size
     assert said == [str(site / "gramwatt" / "service" / "app.py"), "True"]
 
 
-def test_the_command_is_installed(site: Path, tmp_path: Path) -> None:
+def test_the_command_is_installed(site, tmp_path):
     environ = {**os.environ, "PYTHONPATH": str(site)}
     line = [str(site / "bin" / "gramwatt"), "catalog", "regions", "aws:eu-west-1", "--json"]
     done = subprocess.run(line, capture_output=True, text=True, env=environ, cwd=tmp_path)
@@ -193,7 +193,7 @@ def wanted(*extras: str) -> list[Requirement]:
         ("development", ("host", "service", "postgres")),
     ],
 )
-def test_the_lock_files_satisfy_the_metadata(lock: str, extras: tuple[str, ...]) -> None:
+def test_the_lock_files_satisfy_the_metadata(lock, extras):
     versions = locked(lock)
     for requirement in wanted(*extras):
         found = versions.get(canonicalize_name(requirement.name), [])
@@ -202,7 +202,7 @@ def test_the_lock_files_satisfy_the_metadata(lock: str, extras: tuple[str, ...])
 
 
 @pytest.mark.parametrize("lock", ["demo", "team"])
-def test_the_development_lock_holds_the_others_versions(lock: str) -> None:
+def test_the_development_lock_holds_the_others_versions(lock):
     development = locked("development")
     assert {
         name: versions
@@ -211,7 +211,7 @@ def test_the_development_lock_holds_the_others_versions(lock: str) -> None:
     } == {}
 
 
-def test_every_locked_file_has_a_hash() -> None:
+def test_every_locked_file_has_a_hash():
     for name, least in (("demo", 50), ("team", 40), ("development", 50)):
         text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
         blocks = [block for block in text.replace("\\\n", "").splitlines() if "==" in block]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ FETCHED = re.compile(r"<(?:script|img|link)\b[^>]*\b(?:src|href)=\"(?:https?:)?/
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """The built site; the build fails at a broken link, or a page that none leads to."""
     out = tmp_path_factory.mktemp("site")
     line = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "dirhtml"]
@@ -26,7 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_page_is_there_and_nothing_is_fetched(site: Path) -> None:
+def test_every_page_is_there_and_nothing_is_fetched(site):
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     assert {name for name in pages if not (site / name / "index.html").exists()} == set()
     texts = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
@@ -35,7 +34,7 @@ def test_every_page_is_there_and_nothing_is_fetched(site: Path) -> None:
     assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//[^)\"']*", styles) == []
 
 
-def test_the_reference_is_made_of_the_code(site: Path) -> None:
+def test_the_reference_is_made_of_the_code(site):
     def shown(name: str) -> str:
         text = (site / "_generated" / name / "index.html").read_text("utf-8")
         return re.sub(r"<[^>]*>", "", text)
@@ -47,7 +46,7 @@ def test_the_reference_is_made_of_the_code(site: Path) -> None:
     assert "gramwatt.track(" in shown("python")
 
 
-def test_programs_that_read_find_every_page_as_text(site: Path) -> None:
+def test_programs_that_read_find_every_page_as_text(site):
     listed = re.findall(r"\]\((\S+\.md)\)", (site / "llms.txt").read_text("utf-8"))
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
     assert (site / "methodology.md").read_text("utf-8").startswith("# ")

@@ -39,24 +39,24 @@ def texts() -> list[tuple[str, str]]:
     return found
 
 
-def test_a_file_is_as_long_as_its_subject_and_no_longer() -> None:
+def test_a_file_is_as_long_as_its_subject_and_no_longer():
     lengths = {str(path): len(path.read_text("utf-8").splitlines()) for path in sources()}
     assert {path: length for path, length in lengths.items() if length > FILE_LINES_MAX} == {}
 
 
-def test_no_file_holds_a_path_of_somebodys_machine() -> None:
+def test_no_file_holds_a_path_of_somebodys_machine():
     found = [f"{name}: {match}" for name, text in texts() for match in MACHINE_PATH.findall(text)]
     assert found == []
 
 
-def test_no_file_names_a_package_registry() -> None:
+def test_no_file_names_a_package_registry():
     here = Path(__file__).relative_to(ROOT).as_posix()
     allowed = {here, "scripts/lock"}  # the pattern itself; the option that leaves indexes out
     found = [f"{name}: {hit}" for name, text in texts() for hit in INDEX.findall(text)]
     assert [line for line in found if line.split(":")[0] not in allowed] == []
 
 
-def test_text_files_end_with_one_newline_and_hold_no_trailing_space() -> None:
+def test_text_files_end_with_one_newline_and_hold_no_trailing_space():
     wrong = [
         name
         for name, text in texts()
@@ -66,7 +66,7 @@ def test_text_files_end_with_one_newline_and_hold_no_trailing_space() -> None:
     assert wrong == []
 
 
-def test_every_licence_has_its_text_and_each_text_is_of_a_licence() -> None:
+def test_every_licence_has_its_text_and_each_text_is_of_a_licence():
     """What `reuse lint` asks of the annotations, whose first covers every file."""
     annotations = tomllib.loads((ROOT / "REUSE.toml").read_text("utf-8"))["annotations"]
     assert annotations[0]["path"] == "**"
@@ -111,7 +111,7 @@ def shown(path: Path) -> str:
     )
 
 
-def test_texts_for_people_use_the_words_of_the_house() -> None:
+def test_texts_for_people_use_the_words_of_the_house():
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
     wrong = []
     for path in [*pages, *map(ROOT.joinpath, sources(*PACKAGES))]:
@@ -135,6 +135,6 @@ def bound(tree: ast.AST) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", NAMED_SO)
-def test_a_result_is_named_by_what_it_is(package: str) -> None:
+def test_a_result_is_named_by_what_it_is(package):
     trees = (ast.parse(ROOT.joinpath(path).read_text("utf-8")) for path in sources(package))
     assert sum(name in NOT_OUR_NAMES for tree in trees for name in bound(tree)) <= NAMED_SO[package]

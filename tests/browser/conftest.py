@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from gramwatt.sci.records.records import EndRecord
 from tests.browser.watch import Watch
@@ -29,7 +28,7 @@ QUIET = (
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def served(tmp_path_factory):
     """`gramwatt serve` with every job of the tests' world: its address, and the link to get in."""
     settings = {"GRAMWATT_PROVISIONAL_EVERY_S": "0.1"}
     settings["GRAMWATT_SILENT_AFTER_S"] = "86400"  # however long the tests take
@@ -45,7 +44,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
 
 
 @pytest.fixture(scope="session")
-def site(served: tuple[str, str]) -> str:
+def site(served):
     """The server's address."""
     return served[0]
 
@@ -60,7 +59,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def signed_in(served: tuple[str, str]) -> Any:
+def signed_in(served):
     """Return the cookies of a browser after the one-time sign-in link of `gramwatt serve`."""
     site, link = served
     with chromium() as browser:
@@ -72,7 +71,7 @@ def signed_in(served: tuple[str, str]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def browser(signed_in: Any) -> Iterator[Browser]:
+def browser(signed_in):
     """Return a browser for one file: its event loop runs in this thread, so that no test of
     asyncio can while it is open.
     """
@@ -81,13 +80,13 @@ def browser(signed_in: Any) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def watch(site: str) -> Watch:
+def watch(site):
     """What the pages of a test asked for and complained about."""
     return Watch(site)
 
 
 @pytest.fixture
-def page(browser: Browser, site: str, watch: Watch, signed_in: Any) -> Iterator[Page]:
+def page(browser, site, watch, signed_in):
     """A page at desktop width; whatever it did must have been quiet and local."""
     context = browser.new_context(
         base_url=site, viewport={"width": 1200, "height": 800}, storage_state=signed_in

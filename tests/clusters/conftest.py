@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -137,7 +136,7 @@ def _ports() -> tuple[int, int]:
 
 
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+def slurm(tmp_path_factory):
     """A running cluster of one node with two processors."""
     made = Slurm(Path(os.environ["GRAMWATT_CLUSTERS"]) / "slurm", tmp_path_factory.mktemp("slurm"))
     try:

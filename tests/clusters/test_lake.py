@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ __all__ = ["home"]
 
 
 @pytest.fixture
-def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def spark(monkeypatch):
     """The address of a Spark Connect server, in SPARK_REMOTE too."""
     server = pytest.importorskip("pysail.spark").SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
@@ -29,7 +27,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-def test_spark_makes_the_month_of_the_store_and_of_duckdb(home: Path, spark: str) -> None:
+def test_spark_makes_the_month_of_the_store_and_of_duckdb(home, spark):
     assert gramwatt("export", "parquet", "--to", "lake")[0] == 0
     for arguments in (["2026-05"], ["2026-06"], ["2026-05", "--project", "vision"]):
         by_duckdb = month_of(*arguments, "--from", "lake")
@@ -40,9 +38,7 @@ def test_spark_makes_the_month_of_the_store_and_of_duckdb(home: Path, spark: str
     assert (code, err.startswith("gramwatt: no job in 2026-04")) == (1, True)
 
 
-def test_pandas_polars_and_spark_read_what_the_docs_show(
-    home: Path, spark: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pandas_polars_and_spark_read_what_the_docs_show(home, spark, monkeypatch):
     from pyspark.sql import SparkSession
 
     assert gramwatt("export", "parquet", "--to", "lake")[0] == 0

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,7 +58,7 @@ class Exporters:
 
 
 @pytest.fixture
-def exporters() -> Iterator[tuple[Exporters, int]]:
+def exporters():
     found = Exporters()
 
     def act(handler):
@@ -70,7 +69,7 @@ def exporters() -> Iterator[tuple[Exporters, int]]:
 
 
 @pytest.fixture
-def prometheus(tmp_path: Path, exporters: tuple[Exporters, int]) -> Iterator[str]:
+def prometheus(tmp_path, exporters):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -103,12 +102,7 @@ def prometheus(tmp_path: Path, exporters: tuple[Exporters, int]) -> Iterator[str
     process.wait(20)
 
 
-def test_jobs_come_out_of_a_real_prometheus(
-    prometheus: str,
-    exporters: tuple[Exporters, int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_jobs_come_out_of_a_real_prometheus(prometheus, exporters, tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     (tmp_path / "map.toml").write_text(
         'zone = "FR"\n[[job]]\nby = ["namespace", "pod"]\nname = "{pod}"\n'

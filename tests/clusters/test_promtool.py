@@ -1,11 +1,8 @@
 """Prometheus' own checker reads what a running job serves, and the alert rules."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.collectors.doubles.processes import with_gpus
 from tests.collectors.meter.test_metrics import free_port
@@ -26,7 +23,7 @@ print(text)
 PROMTOOL = f"{os.environ['GRAMWATT_CLUSTERS']}/prometheus/usr/bin/promtool"
 
 
-def test_the_text_of_a_running_job_has_no_fault(tmp_path: Path) -> None:
+def test_the_text_of_a_running_job_has_no_fault(tmp_path):
     wave = {"type": "constant", "power_w": 300.0}
     environ = {**os.environ, "GRAMWATT_HOME": str(tmp_path / "home"), "GRAMWATT_ZONE": "FR"}
     environ |= with_gpus(tmp_path / "gpu.json", os.environ, {"waveform": wave})
@@ -46,6 +43,6 @@ def test_the_text_of_a_running_job_has_no_fault(tmp_path: Path) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_the_alert_rules_can_be_loaded(root: Path) -> None:
+def test_the_alert_rules_can_be_loaded(root):
     rules = root / "deploy" / "prometheus-alerts.yaml"
     subprocess.run([PROMTOOL, "check", "rules", str(rules)], check=True, capture_output=True)

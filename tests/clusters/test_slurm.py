@@ -48,7 +48,7 @@ def gpu_j(document: JobDoc) -> float:
     return board.energy_j.value
 
 
-def test_a_job_with_steps_is_measured_once_however_many_tasks_it_has(slurm: Slurm) -> None:
+def test_a_job_with_steps_is_measured_once_however_many_tasks_it_has(slurm):
     # The meter looks from a few seconds after the job's begin on, and then once a second.
     script = "sleep 10\nsrun -n 2 sleep 5\nsrun -n 1 sleep 5\nexit 3"
     document = ended(slurm, slurm.submit(script, "-n2", "--job-name=train"))
@@ -63,7 +63,7 @@ def test_a_job_with_steps_is_measured_once_however_many_tasks_it_has(slurm: Slur
         assert 5 * 300 <= named[step] <= 9 * 300
 
 
-def test_each_task_of_an_array_is_a_job_with_the_number_that_squeue_shows(slurm: Slurm) -> None:
+def test_each_task_of_an_array_is_a_job_with_the_number_that_squeue_shows(slurm):
     array = slurm.submit("sleep 6", "-n1", "--array=0-1")
     slurm.until(lambda: len(slurm.run("squeue", "-h", "-t", "R").splitlines()) == 2, "both tasks")
     listed = dict(
@@ -73,7 +73,7 @@ def test_each_task_of_an_array_is_a_job_with_the_number_that_squeue_shows(slurm:
     assert tags == {f"{array}_{number}": number for number in ("0", "1")}
 
 
-def test_a_requeued_job_is_one_job_with_what_each_attempt_cost(slurm: Slurm) -> None:
+def test_a_requeued_job_is_one_job_with_what_each_attempt_cost(slurm):
     job = slurm.submit('[ "$SLURM_RESTART_COUNT" ] && sleep 15 || sleep 60', "-n1", "--requeue")
     names = slurm.folder / "runs" / f"{job}.0" / "names" / "names"
     slurm.until(names.exists, "the first attempt")
@@ -104,7 +104,7 @@ def test_a_requeued_job_is_one_job_with_what_each_attempt_cost(slurm: Slurm) -> 
     assert min(named["attempt 0"], named["attempt 1"]) > 10 * 300
 
 
-def test_a_script_that_cannot_work_fails_no_job_and_drains_no_node(slurm: Slurm) -> None:
+def test_a_script_that_cannot_work_fails_no_job_and_drains_no_node(slurm):
     settings = slurm.folder / "scripts" / "settings"
     before = settings.read_text()
     settings.write_text("if broken (\n")

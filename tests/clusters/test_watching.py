@@ -7,7 +7,6 @@ import os
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ ENERGY = "max(gramwatt_project_energy_joules)"
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
+def address(tmp_path):
     """A server of gunicorn, beside which no scheduler runs."""
     command = ("gunicorn", "--config", str(DEPLOY / "gunicorn.conf.py"))
     with running(tmp_path, *command, GRAMWATT_BIND="127.0.0.1:0") as process:
@@ -37,7 +36,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def prometheus(tmp_path: Path, address: str) -> Iterator[str]:
+def prometheus(tmp_path, address):
     """A Prometheus with the alert rules, which scrapes the server once a second."""
     port, key = free_port(), KEYS[address]["Authorization"].removeprefix("Bearer ")
     job = {"job_name": "gramwatt", "authorization": {"credentials": key}}
@@ -68,9 +67,7 @@ def _values(url: str, query: str) -> list[float]:
     return [float(row["value"][1]) for row in document["data"]["result"]]
 
 
-def test_what_is_deleted_is_gone_and_nobody_who_leads_is_an_alert(
-    prometheus: str, address: str, tmp_path: Path
-) -> None:
+def test_what_is_deleted_is_gone_and_nobody_who_leads_is_an_alert(prometheus, address, tmp_path):
     for name in ("job-1", "job-2"):
         send(address, name, body(journal(name)))
         get(f"{address}/v1/jobs/{name}")

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ Run = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, root: Path) -> Run:
+def run(tmp_path, root):
     """Run a script; returns the documents of the jobs that it gave to `show`."""
 
     def call(script: str, *command: str, **settings: str) -> list[dict[str, Any]]:

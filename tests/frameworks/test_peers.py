@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,9 +45,7 @@ def library(rig: Rig) -> dict[str, Callable[..., Any]]:
 
 
 @pytest.mark.parametrize("load", LOADS)
-def test_joules_agree_within_an_update_of_the_counter(
-    load: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_joules_agree_within_an_update_of_the_counter(load, tmp_path, monkeypatch):
     boards = [gpu(wave, update_period_s=PERIOD_S) for wave in (LOADS[load], OTHER)]
     rig = Rig(tmp_path / "home", *boards)
     for name, function in library(rig).items():

@@ -35,7 +35,7 @@ print(job.result["sci"][0]["count"], job.result["energy_kwh"]["unit"])
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("dist")
     line = [sys.executable, "-m", "hatchling", "build", "-d", str(out), "-t", "wheel"]
     subprocess.run(line, cwd=ROOT, check=True)
@@ -72,7 +72,7 @@ class Environment:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_the_bare_package_measures(python: str, wheel: Path, tmp_path: Path) -> None:
+def test_the_bare_package_measures(python, wheel, tmp_path):
     environment = Environment(python, tmp_path)
     assert environment.install(str(wheel)) < BARE_MIB
     said = environment("gramwatt", "run", "--zone", "FR", "--", "python", "-c", "pass")
@@ -84,7 +84,7 @@ def test_the_bare_package_measures(python: str, wheel: Path, tmp_path: Path) -> 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_the_service_shows_what_was_measured(python: str, wheel: Path, tmp_path: Path) -> None:
+def test_the_service_shows_what_was_measured(python, wheel, tmp_path):
     environment = Environment(python, tmp_path)
     assert environment.install(f"{wheel}[service]") < SERVICE_MIB
     packages = environment("pip", "list", "--format", "freeze").lower()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
 from gramwatt.service.config import ServiceConfig, sqlite_url
@@ -51,18 +50,18 @@ class Clock:
 
 
 @pytest.fixture(autouse=True)
-def shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def shows_a_key(monkeypatch):
     """Every test client shows an admin's key, unless a test gives it another."""
     monkeypatch.setattr(Flask, "test_client_class", KeyedClient)
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
+def postgres_server():
     """The address of a real PostgreSQL, started from a wheel.
 
     Started by root it runs as a user of its own, who must reach its folder. pytest closes its
@@ -108,7 +107,7 @@ def upgraded(url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_tables(tmp_path_factory):
     """A file with tables and no rows, to copy: migrations take longer than most tests."""
     path = tmp_path_factory.mktemp("tables") / "gramwatt.db"
     upgraded(sqlite_url(path))
@@ -116,19 +115,19 @@ def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres_tables(postgres_server: str) -> str:
+def postgres_tables(postgres_server):
     """The name of a database with tables and no rows, to copy."""
     return upgraded(create_database(postgres_server)).rpartition("/")[2].partition("?")[0]
 
 
 @pytest.fixture
-def new_postgres(postgres_server: str) -> Callable[[], str]:
+def new_postgres(postgres_server):
     """Makes a new database on the server and gives its address."""
     return lambda: create_database(postgres_server)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database_url(request, tmp_path):
     """A new, empty database of each kind."""
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "store" / "gramwatt.db")
@@ -148,7 +147,7 @@ def service_over(request: pytest.FixtureRequest, home: Path, clock: Clock) -> Se
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def service(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Service]:
+def service(request, clock, tmp_path):
     """A service with tables, over each kind of database."""
     made = service_over(request, tmp_path, clock)
     yield made
@@ -156,9 +155,7 @@ def service(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Ite
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def shared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Service]:
+def shared(request, tmp_path_factory):
     """The same for all tests of a module that only read what is in it."""
     made = service_over(request, tmp_path_factory.mktemp("shared"), Clock())
     yield made
@@ -172,7 +169,7 @@ def copy_tables(tables: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def light(tmp_path: Path, clock: Clock, sqlite_tables: Path) -> Iterator[Service]:
+def light(tmp_path, clock, sqlite_tables):
     """A service over SQLite only, for what does not depend on the database."""
     url = sqlite_url(tmp_path / "gramwatt.db")
     copy_tables(sqlite_tables, tmp_path)
@@ -184,6 +181,6 @@ def light(tmp_path: Path, clock: Clock, sqlite_tables: Path) -> Iterator[Service
 
 
 @pytest.fixture
-def client(light: Service) -> FlaskClient:
+def client(light):
     """A client of the app over SQLite."""
     return client_of(light)

@@ -28,14 +28,14 @@ BUSY = "import time; end = time.process_time() + {}\nwhile time.process_time() <
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_the_files_are_what_their_servers_read(path: Path, schema: str) -> None:
+def test_the_files_are_what_their_servers_read(path, schema):
     line = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
     transform = ["--data-transform", "gitlab-ci"] if schema == "gitlab-ci" else []
     done = subprocess.run([*line, *transform, str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_release_runs_actions_by_commit_and_finds_its_notes() -> None:
+def test_the_release_runs_actions_by_commit_and_finds_its_notes():
     text = (GITHUB / "workflows" / "release.yml").read_text("utf-8")
     used = re.findall(r"uses: (\S+)", text)
     assert len(used) > 5
@@ -47,7 +47,7 @@ def test_the_release_runs_actions_by_commit_and_finds_its_notes() -> None:
     assert "### Reports" in notes
 
 
-def test_nothing_is_published_before_every_group_of_tests_has_passed() -> None:
+def test_nothing_is_published_before_every_group_of_tests_has_passed():
     jobs = yaml.safe_load((GITHUB / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
     checks = {
         step["run"].removeprefix("PYTHON=python3.11 "): name
@@ -62,7 +62,7 @@ def test_nothing_is_published_before_every_group_of_tests_has_passed() -> None:
 
 
 @pytest.mark.long
-def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path: Path) -> None:
+def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path, "GRAMWATT_ZONE": "FR", "GRAMWATT_HOST_SOURCE": "model"}
     environ["GRAMWATT_HOME"] = str(tmp_path / "cached")
@@ -84,7 +84,7 @@ def test_more_energy_than_the_baseline_fails_and_the_summary_says_so(tmp_path: P
     assert (tmp_path / "cached" / "ci-baseline").read_text("utf-8") == kept
 
 
-def test_a_command_that_fails_passes_its_code_on(tmp_path: Path) -> None:
+def test_a_command_that_fails_passes_its_code_on(tmp_path):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path, "GRAMWATT_HOME": str(tmp_path)}
     line = [str(CI / "measure.sh"), "--runs", "1", "--", "sh", "-c", "exit 3"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 
 import pytest
 import requests
@@ -28,7 +27,7 @@ from tests.test_docs import blocks
 
 
 @pytest.fixture
-def client(light) -> Iterator[Client]:
+def client(light):
     key = create_key(light, "tool", "admin").key
     with listening(create_app(light)) as url, Client(url, key, timeout_s=20) as found:
         yield found

@@ -8,7 +8,6 @@ import subprocess
 import kubernetes_validate
 import pytest
 import yaml
-from flask import Flask
 from flask.testing import FlaskClient
 from helm_python.chart import Chart, lint
 from helm_python.errors import HelmValuesError
@@ -116,7 +115,7 @@ def test_every_command_is_one_of_the_product_with_options_it_has():
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Flask:
+def app(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     url = sqlite_url(home / "store.db")
     return create_app(Service.open(ServiceConfig(database_url=url, home=home)))

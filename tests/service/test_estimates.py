@@ -1,11 +1,6 @@
 """Estimates and the catalog over HTTP."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
-from flask.testing import FlaskClient
 
 from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
@@ -20,7 +15,7 @@ from tests.service.keyed import client_of
 QUESTION = {"hardware": "nvidia-l4", "hours": 10, "zone": "SE", "pue": 1.2, "host": False}
 
 
-def test_an_estimate_by_hand(client: FlaskClient) -> None:
+def test_an_estimate_by_hand(client):
     answer = client.post("/v1/estimates", json=QUESTION)
     assert answer.status_code == 200
     # 72 W for 10 h, at 0.70 of the rated power.
@@ -30,7 +25,7 @@ def test_an_estimate_by_hand(client: FlaskClient) -> None:
     assert answer.json["summary"].endswith("for 10 h on L4.")
 
 
-def test_power_with_a_range_over_http(client: FlaskClient) -> None:
+def test_power_with_a_range_over_http(client):
     """10 h at 40 (30 to 60) W are 0.4 (0.3 to 0.6) kWh."""
     power = {"low": 30, "value": 40, "high": 60}
     energy = client.post("/v1/estimates", json={**QUESTION, "power_w": power}).json
@@ -40,13 +35,13 @@ def test_power_with_a_range_over_http(client: FlaskClient) -> None:
     assert client.post("/v1/estimates", json={**QUESTION, "power_w": wrong}).status_code == 422
 
 
-def test_a_number_beyond_any_float_is_refused_over_http(client: FlaskClient) -> None:
+def test_a_number_beyond_any_float_is_refused_over_http(client):
     for power in (10**400, {"low": 1, "value": 2, "high": 10**400}):
         answer = client.post("/v1/estimates", json={**QUESTION, "power_w": power})
         assert answer.status_code == 422
 
 
-def test_an_ambiguous_name_answers_for_each_device(client: FlaskClient) -> None:
+def test_an_ambiguous_name_answers_for_each_device(client):
     answer = client.post("/v1/estimates", json={**QUESTION, "hardware": "A100"})
     assert answer.status_code == 200
     ids = {row["method"]["hardware"] for row in answer.json["answers"]}
@@ -64,14 +59,12 @@ def test_an_ambiguous_name_answers_for_each_device(client: FlaskClient) -> None:
         ({"hardware": None}, "unanswerable"),
     ],
 )
-def test_a_wrong_question_is_refused(
-    client: FlaskClient, change: dict[str, object], code: str
-) -> None:
+def test_a_wrong_question_is_refused(client, change, code):
     answer = client.post("/v1/estimates", json={**QUESTION, **change})
     assert (answer.status_code, answer.json["code"]) == (422, code)
 
 
-def test_the_catalog_lists_and_finds(client: FlaskClient) -> None:
+def test_the_catalog_lists_and_finds(client):
     every = client.get("/v1/catalog/hardware").json["matches"]
     assert [row["id"] for row in every] == [part.id for part in load_catalog().all_hardware()]
     [one] = client.get("/v1/catalog/hardware?name=NVIDIA L4").json["matches"]
@@ -83,7 +76,7 @@ def test_the_catalog_lists_and_finds(client: FlaskClient) -> None:
     assert "the commonest, is counted" in answer["reason"]
 
 
-def test_the_catalog_does_not_guess(client: FlaskClient) -> None:
+def test_the_catalog_does_not_guess(client):
     answer = client.get("/v1/catalog/hardware?name=nvidia-l44")
     assert (answer.status_code, answer.json["code"]) == (404, "unknown-name")
     assert "nvidia-l4" in answer.json["close"]
@@ -91,7 +84,7 @@ def test_the_catalog_does_not_guess(client: FlaskClient) -> None:
     assert client.get("/v1/catalog/colours").status_code == 404
 
 
-def test_instances_and_names_of_other_kinds(client: FlaskClient) -> None:
+def test_instances_and_names_of_other_kinds(client):
     every = client.get("/v1/catalog/instances").json["matches"]
     assert len(every) == len(load_catalog().all_instances())
     family = client.get("/v1/catalog/instances?name=P4").json
@@ -105,7 +98,7 @@ def test_instances_and_names_of_other_kinds(client: FlaskClient) -> None:
     assert "model car" in refused.json["detail"]
 
 
-def test_an_estimate_by_instance(client: FlaskClient) -> None:
+def test_an_estimate_by_instance(client):
     asked = {"hours": 10, "region": "aws:eu-west-1", "host": False}
     answer = client.post("/v1/estimates", json={**asked, "instance": "ml.p4d.24xlarge"}).json
     [answer] = answer["answers"]
@@ -118,7 +111,7 @@ def test_an_estimate_by_instance(client: FlaskClient) -> None:
     ]
 
 
-def test_the_overlay_of_a_service(tmp_path: Path) -> None:
+def test_the_overlay_of_a_service(tmp_path):
     file = tmp_path / "overlay.toml"
     file.write_text('[hardware.nvidia-l4]\nsource = "our limit"\ntdp_w = 60\n')
     url = sqlite_url(tmp_path / "gramwatt.db")
@@ -147,7 +140,7 @@ def test_the_overlay_of_a_service(tmp_path: Path) -> None:
         score_records(service, records, 1)
 
 
-def test_the_overlay_in_the_home_is_found(tmp_path: Path) -> None:
+def test_the_overlay_in_the_home_is_found(tmp_path):
     environ = {"GRAMWATT_HOME": str(tmp_path)}
     assert from_environment(environ).overlay is None
     (tmp_path / "overlay.toml").touch()

@@ -15,7 +15,6 @@ import pytest
 from msgspec import to_builtins
 
 from gramwatt.service import evidence, lake
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.months.report import month_report
@@ -25,7 +24,7 @@ from tests.service.object_store import object_store
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """A home with jobs of 600 W for three minutes: two in May, one across its end, one running."""
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -47,7 +46,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-def test_jobs_and_intervals_by_month_are_the_stores(home: Path) -> None:
+def test_jobs_and_intervals_by_month_are_the_stores(home):
     code, out, err = gramwatt("export", "parquet", "--to", "lake")
     assert (code, out, err) == (0, "2 months written to lake\n", "")
     jobs = rows(
@@ -67,7 +66,7 @@ def test_jobs_and_intervals_by_month_are_the_stores(home: Path) -> None:
     assert {month for month, _ in found} == {"2026-05", "2026-06"}
 
 
-def test_running_it_twice_is_the_same_and_a_deleted_job_leaves(home: Path) -> None:
+def test_running_it_twice_is_the_same_and_a_deleted_job_leaves(home):
     assert gramwatt("export", "parquet", "--to", "lake")[0] == 0
     once = files(home / "lake")
     assert gramwatt("export", "parquet", "--to", "lake")[0] == 0
@@ -79,7 +78,7 @@ def test_running_it_twice_is_the_same_and_a_deleted_job_leaves(home: Path) -> No
     assert not (home / "lake" / "whole" / "2026-06.json").exists()
 
 
-def test_one_month_and_what_cannot_be_written(home: Path) -> None:
+def test_one_month_and_what_cannot_be_written(home):
     assert gramwatt("export", "parquet", "--to", "lake", "--month", "2026-06")[0] == 0
     names = [name for name in files(home / "lake") if "month=" in name]
     assert {name.split("/")[-2] for name in names} == {"month=2026-06"}
@@ -111,7 +110,7 @@ def differences(stored: dict[str, Any], computed: dict[str, Any]) -> list[Any]:
     return list(evidence.differences(*both))
 
 
-def test_the_month_of_a_lake_is_that_of_the_store(home: Path) -> None:
+def test_the_month_of_a_lake_is_that_of_the_store(home):
     assert gramwatt("export", "parquet", "--to", "lake")[0] == 0
     for arguments in (["2026-05"], ["2026-06"], ["2026-05", "--project", "vision"]):
         stored = month_of(*arguments)
@@ -124,7 +123,7 @@ def test_the_month_of_a_lake_is_that_of_the_store(home: Path) -> None:
     assert (code, out.startswith("May 2026: "), "3 jobs" in out) == (0, True, True)
 
 
-def test_a_lake_of_either_database_is_the_same_and_whole(service: Service, tmp_path: Path) -> None:
+def test_a_lake_of_either_database_is_the_same_and_whole(service, tmp_path):
     for name in ("a", "b"):
         ingest(service, name, lines(journal(name, model_id="org/net")))
     assert lake.write(service, str(tmp_path)) == 1
@@ -136,14 +135,14 @@ def test_a_lake_of_either_database_is_the_same_and_whole(service: Service, tmp_p
     assert differences(stored, found) == []
 
 
-def test_a_month_or_project_that_a_lake_has_not(home: Path) -> None:
+def test_a_month_or_project_that_a_lake_has_not(home):
     assert gramwatt("export", "parquet", "--to", "lake")[0] == 0
     for arguments in (["2026-04"], ["2026-05", "--project", "none"]):
         code, _, err = gramwatt("month", *arguments, "--from", "lake")
         assert (code, err.startswith("gramwatt: no job ")) == (1, True)
 
 
-def test_an_object_store_is_a_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_store_is_a_place(home, monkeypatch):
     with object_store() as (objects, address):
         for name, value in {
             "AWS_ENDPOINT": address,
@@ -163,9 +162,7 @@ def test_an_object_store_is_a_place(home: Path, monkeypatch: pytest.MonkeyPatch)
     assert differences(month_of("2026-05"), found) == []
 
 
-def test_an_export_that_was_cut_off_is_not_taken_for_a_month(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_that_was_cut_off_is_not_taken_for_a_month(home, monkeypatch):
     """Killed before any write of a file; another run makes it whole, with nothing twice."""
     assert gramwatt("export", "parquet", "--to", "lake")[0] == 0
     before = month_of("2026-05", "--from", "lake")

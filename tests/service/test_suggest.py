@@ -12,7 +12,6 @@ from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.records.records import DeviceRecord
 from gramwatt.service import local_store
 from gramwatt.service import suggest as own
-from gramwatt.service.container import Service
 from gramwatt.service.store.columns import read_job
 from gramwatt.service.suggest import rows_of_own_jobs
 from tests.journals import body, journal
@@ -21,7 +20,7 @@ QUESTION = {"hardware": "nvidia-v100-sxm2-16", "kind": "training", "zone": "DE",
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
-def test_every_candidate_is_answered_once(client: FlaskClient) -> None:
+def test_every_candidate_is_answered_once(client):
     names = ["nvidia-l4", "nvidia-h100-sxm5-80", "nvidia-v100-sxm2-16", "google-tpu-v5e"]
     answer = client.post("/v1/suggestions", json={**QUESTION, "candidates": names})
     assert answer.status_code == 200
@@ -48,15 +47,13 @@ def test_every_candidate_is_answered_once(client: FlaskClient) -> None:
         ({"hardware": None, "kind": None}, "unanswerable", "missing-field"),
     ],
 )
-def test_a_wrong_question_is_refused(
-    client: FlaskClient, change: dict[str, object], code: str, reason: str | None
-) -> None:
+def test_a_wrong_question_is_refused(client, change, code, reason):
     answer = client.post("/v1/suggestions", json={**QUESTION, **change})
     assert (answer.status_code, answer.json["code"]) == (422, code)
     assert answer.json.get("reason") == reason
 
 
-def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient, light: Service) -> None:
+def test_a_stored_job_gets_suggestions_and_teaches(client, light):
     sent = client.post(
         "/v1/jobs/job-1/records", data=body(journal(kind="training")), headers=NDJSON
     )
@@ -72,9 +69,7 @@ def test_a_stored_job_gets_suggestions_and_teaches(client: FlaskClient, light: S
     assert row.power_w == pytest.approx(600)
 
 
-def test_a_document_teaches_once_it_was_read_and_a_new_one_is_read(
-    client: FlaskClient, light: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_teaches_once_it_was_read_and_a_new_one_is_read(client, light, monkeypatch):
     send(client, "first", kind="training")
     assert len(rows_of_own_jobs(light)) == 1
     read: list[str] = []
@@ -87,7 +82,7 @@ def test_a_document_teaches_once_it_was_read_and_a_new_one_is_read(
     assert len(read) == 1
 
 
-def test_a_job_that_was_run_often_gets_kilograms_a_year(client: FlaskClient) -> None:
+def test_a_job_that_was_run_often_gets_kilograms_a_year(client):
     """Four runs since 10 May 8:00; it is 2 June 12:00: 4 x 365 / 23 runs a year."""
     for number in range(4):
         send(client, f"net-{number}", kind="inference", tags=SERVED, name="net")
@@ -105,7 +100,7 @@ def test_a_job_that_was_run_often_gets_kilograms_a_year(client: FlaskClient) -> 
     assert batching("once")["yearly_kg"] is None
 
 
-def test_an_unknown_job_is_not_guessed(client: FlaskClient) -> None:
+def test_an_unknown_job_is_not_guessed(client):
     answer = client.get("/v1/jobs/nothing/suggestions")
     assert (answer.status_code, answer.json["code"]) == (404, "unknown-job")
 
@@ -118,7 +113,7 @@ def send(client: FlaskClient, job_id: str, **about: object) -> None:
     assert sent.status_code == 200
 
 
-def test_the_month_says_what_would_help_most(client: FlaskClient) -> None:
+def test_the_month_says_what_would_help_most(client):
     send(client, "served", kind="inference", tags=SERVED)
     send(client, "idle", kind="inference")
     address = "/v1/reports/monthly/2026-05"
@@ -133,7 +128,7 @@ def test_the_month_says_what_would_help_most(client: FlaskClient) -> None:
     assert "What to do: the actions that save most" in client.get(f"{address}.html").text
 
 
-def test_a_drawn_report_shows_what_own_jobs_teach_and_its_tag_follows(client: FlaskClient) -> None:
+def test_a_drawn_report_shows_what_own_jobs_teach_and_its_tag_follows(client):
     # On a grid where electricity outweighs the making of a part that is rented.
     send(client, "now", kind="training", name="net", zone="PL")
     page, data = "/v1/jobs/now/report.html", "/v1/jobs/now/report.json"
@@ -151,9 +146,7 @@ def test_a_drawn_report_shows_what_own_jobs_teach_and_its_tag_follows(client: Fl
     assert client.get(data).headers["ETag"] == document.headers["ETag"]
 
 
-def test_the_store_of_this_machine_answers_for_a_job_as_people_call_it(
-    client: FlaskClient, light: Service
-) -> None:
+def test_the_store_of_this_machine_answers_for_a_job_as_people_call_it(client, light):
     records = body(journal(kind="training"))
     assert client.post("/v1/jobs/job-1/records", data=records, headers=NDJSON).status_code == 200
     by_http = client.get("/v1/jobs/job-1/suggestions").json

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -31,7 +30,7 @@ LINES_AT_ONCE = 4
 
 
 @pytest.fixture
-def postgres() -> Iterator[Any]:
+def postgres():
     """A PostgreSQL that this test may kill, which does not lie in pytest's folders."""
     folder = Path(tempfile.mkdtemp(prefix="gramwatt-postgres-"))
     server = start_postgres(folder / "data")
@@ -93,9 +92,7 @@ def kill_database(server: Any) -> None:
     server.ensure_postgres_running()
 
 
-def test_kills_of_server_and_database_lose_and_double_nothing(
-    postgres: Any, tmp_path: Path
-) -> None:
+def test_kills_of_server_and_database_lose_and_double_nothing(postgres, tmp_path):
     settings = {"GRAMWATT_DATABASE_URL": postgres.get_uri()}
     jobs = [f"job-{number}" for number in range(3)]
     with ThreadPoolExecutor(len(jobs)) as threads:

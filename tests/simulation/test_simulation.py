@@ -6,14 +6,12 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from tests.packages import ROOT
-from tests.simulation.planted import BUGS, Bug
+from tests.simulation.planted import BUGS
 from tests.simulation.runner import run, stage
-from tests.simulation.story import Stage
 
 pytestmark = pytest.mark.long
 
@@ -23,12 +21,12 @@ SEEDS_FOR_A_BUG = 150
 
 
 @pytest.fixture(scope="module")
-def on() -> Iterator[Stage]:
+def on():
     with stage() as made:
         yield made
 
 
-def test_everything_holds_whatever_happens(on: Stage) -> None:
+def test_everything_holds_whatever_happens(on):
     faults: Counter[str] = Counter()
     for seed in SEEDS:
         outcome = run(seed, on)
@@ -42,7 +40,7 @@ def test_everything_holds_whatever_happens(on: Stage) -> None:
     assert expected <= faults.keys()
 
 
-def test_a_seed_tells_the_same_story_in_every_process(on: Stage) -> None:
+def test_a_seed_tells_the_same_story_in_every_process(on):
     """Also where Python orders sets and dictionaries of texts otherwise."""
     seeds = [3, 5, 8]
     here = [run(seed, on).digest for seed in seeds]
@@ -58,7 +56,7 @@ def test_a_seed_tells_the_same_story_in_every_process(on: Stage) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
-def test_a_planted_bug_is_found(on: Stage, bug: Bug) -> None:
+def test_a_planted_bug_is_found(on, bug):
     others = (seed for seed in range(SEEDS_FOR_A_BUG) if seed != bug.seed)
     for seed in (bug.seed, *others):
         with bug.plant():

@@ -37,9 +37,7 @@ def hour(job: str, energy_j: float, **device: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("energy_j", [4e306, 74e6])
-def test_energy_that_no_gpu_can_draw_is_refused_by_its_line(
-    client: FlaskClient, energy_j: float
-) -> None:
+def test_energy_that_no_gpu_can_draw_is_refused_by_its_line(client, energy_j):
     """20 kW over 3660 s are 73.2 MJ."""
     answer = upload(client, "job-1", hour("job-1", energy_j))
     [refused] = answer["rejected"]
@@ -50,7 +48,7 @@ def test_energy_that_no_gpu_can_draw_is_refused_by_its_line(
     assert document["energy_kwh"]["value"] == pytest.approx(0.05)  # 180 kJ
 
 
-def test_a_wide_margin_is_left_for_every_class(client: FlaskClient) -> None:
+def test_a_wide_margin_is_left_for_every_class(client):
     """20, 50 or 300 kW over an hour and a minute; a tenth of them is the largest device."""
     for device_class, energy_j in [
         ("gpu", 73e6),
@@ -63,13 +61,13 @@ def test_a_wide_margin_is_left_for_every_class(client: FlaskClient) -> None:
         assert upload(client, "job-1", asked)["rejected"] == []
 
 
-def test_the_class_is_known_from_an_earlier_upload(client: FlaskClient) -> None:
+def test_the_class_is_known_from_an_earlier_upload(client):
     first, described, huge, *rest = hour("job-1", 1e9)
     assert upload(client, "job-1", [first, described])["rejected"] == []
     assert [row["line"] for row in upload(client, "job-1", [huge, *rest])["rejected"]] == [1]
 
 
-def test_a_device_that_no_line_describes_has_a_generous_bound(client: FlaskClient) -> None:
+def test_a_device_that_no_line_describes_has_a_generous_bound(client):
     """1 MW over an hour and a minute are 3.66 GJ."""
     for energy_j, refused in ((3.6e9, 0), (3.7e9, 1)):
         job = f"job-{refused}"
@@ -77,12 +75,12 @@ def test_a_device_that_no_line_describes_has_a_generous_bound(client: FlaskClien
         assert len(upload(client, job, records)["rejected"]) == refused
 
 
-def test_a_count_has_a_bound_too(client: FlaskClient) -> None:
+def test_a_count_has_a_bound_too(client):
     [refused] = upload(client, "job-1", [Writer(t0=START).count(1e31)])["rejected"]
     assert refused["message"] == "field 'amount' is 1e+31, not a count from 0 to 1e30"
 
 
-def test_a_side_figure_that_cannot_be_is_named_and_the_energy_counts(client: FlaskClient) -> None:
+def test_a_side_figure_that_cannot_be_is_named_and_the_energy_counts(client):
     first, described, hour_1, *rest = hour("job-1", 180_000)
     lines = [first, described, replace(hour_1, power_max_w=3.7e6), *rest]
     assert upload(client, "job-1", lines)["rejected"] == []
@@ -94,9 +92,7 @@ def test_a_side_figure_that_cannot_be_is_named_and_the_energy_counts(client: Fla
     )
 
 
-def test_a_store_with_impossible_lines_answers_and_says_what_it_left_out(
-    client: FlaskClient,
-) -> None:
+def test_a_store_with_impossible_lines_answers_and_says_what_it_left_out(client):
     """Before its description comes, a device may draw 1 MW; a GPU may not."""
     first, described, huge, *rest = hour("job-1", 1e9)
     for batch in ([first, huge], [described, *rest]):
@@ -110,7 +106,7 @@ def test_a_store_with_impossible_lines_answers_and_says_what_it_left_out(
     assert notice["message"].startswith("1 stored line states what no device can do or draw")
 
 
-def test_a_count_too_small_to_divide_by_makes_no_score_and_no_failure(client: FlaskClient) -> None:
+def test_a_count_too_small_to_divide_by_makes_no_score_and_no_failure(client):
     """0.05 kWh over 1e-320 images is beyond any number."""
     meter = Writer(job="job-1", t0=START)
     records = [
@@ -126,9 +122,7 @@ def test_a_count_too_small_to_divide_by_makes_no_score_and_no_failure(client: Fl
     assert client.get("/v1/jobs").status_code == 200
 
 
-def test_a_clock_of_the_year_2000_at_the_start_of_a_job_does_not_spoil_its_month(
-    client: FlaskClient,
-) -> None:
+def test_a_clock_of_the_year_2000_at_the_start_of_a_job_does_not_spoil_its_month(client):
     """26 years of an L4 would be some tonnes of embodied carbon; it is not known instead."""
     upload(client, "sound", hour("sound", 180_000))
     records = hour("wrong", 180_000)

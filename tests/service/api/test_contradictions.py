@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from msgspec.structs import replace
 
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.records.records import readable
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import export_journals
 from tests.journals import START, Writer
 from tests.service.api.test_bounds import upload
@@ -49,14 +47,14 @@ def said(document: dict[str, Any], code: str) -> str:
     return str(notice["message"])
 
 
-def test_a_plain_job_conforms(client: FlaskClient) -> None:
+def test_a_plain_job_conforms(client):
     upload(client, "job-1", job())
     document = report(client)
     assert (document["conformance"], document["deviations"]) == ("conforming", [])
     assert document["energy_kwh"]["value"] == pytest.approx(0.005)
 
 
-def test_an_end_before_the_start_leaves_the_time_that_was_read(client: FlaskClient) -> None:
+def test_an_end_before_the_start_leaves_the_time_that_was_read(client):
     upload(client, "job-1", job(end=-60))
     document = report(client)
     assert document["duration_s"] == 300
@@ -65,9 +63,7 @@ def test_an_end_before_the_start_leaves_the_time_that_was_read(client: FlaskClie
     assert "1 min 0 s before" in said(document, "times-contradict")
 
 
-def test_an_end_before_the_start_of_a_job_without_readings_makes_m_unknown(
-    client: FlaskClient,
-) -> None:
+def test_an_end_before_the_start_of_a_job_without_readings_makes_m_unknown(client):
     meter = Writer(job="job-1", t0=START)
     upload(client, "job-1", [meter.job(zone="FR", pue=1.0), meter.device("G"), meter.end(-60)])
     document = report(client)
@@ -79,9 +75,7 @@ def test_an_end_before_the_start_of_a_job_without_readings_makes_m_unknown(
     [-7200, 300 + 7200, -40 * 86_400],
     ids=["two hours before", "two hours after", "forty days before"],
 )
-def test_readings_outside_the_jobs_time_are_left_out_with_their_amount(
-    client: FlaskClient, start: float
-) -> None:
+def test_readings_outside_the_jobs_time_are_left_out_with_their_amount(client, start):
     stray = [lambda meter: meter.interval(start, start + 3600, 0.3e6, "GPU-0")]
     upload(client, "job-1", job(*stray))
     document = report(client)
@@ -92,16 +86,14 @@ def test_readings_outside_the_jobs_time_are_left_out_with_their_amount(
     assert client.get("/v1/reports/monthly/2026-03").json["totals"]["jobs"] == 0
 
 
-def test_counts_outside_the_jobs_time_are_left_out_with_their_amount(client: FlaskClient) -> None:
+def test_counts_outside_the_jobs_time_are_left_out_with_their_amount(client):
     upload(client, "job-1", job(lambda meter: meter.count(90, seconds=7500)))
     document = report(client)
     assert document["sci"][0]["count"] == 10
     assert "90 image on node n-1" in said(document, "records-outside")
 
 
-def test_a_meter_that_is_late_counts_and_m_is_for_the_time_of_its_energy(
-    client: FlaskClient,
-) -> None:
+def test_a_meter_that_is_late_counts_and_m_is_for_the_time_of_its_energy(client):
     upload(client, "job-1", job(lambda meter: meter.interval(300, 540, 14_400, "GPU-0")))
     document = report(client)
     assert document["energy_kwh"]["value"] == pytest.approx(0.009)
@@ -109,7 +101,7 @@ def test_a_meter_that_is_late_counts_and_m_is_for_the_time_of_its_energy(
     assert document["conformance"] == "conforming"
 
 
-def test_a_job_whose_end_is_not_known_has_all_that_was_read(client: FlaskClient) -> None:
+def test_a_job_whose_end_is_not_known_has_all_that_was_read(client):
     late = [lambda meter: meter.interval(7200, 7500, 18_000, "GPU-0")]
     upload(client, "job-1", job(*late, end=None))
     document = client.get("/v1/jobs/job-1").json
@@ -119,7 +111,7 @@ def test_a_job_whose_end_is_not_known_has_all_that_was_read(client: FlaskClient)
 
 
 @pytest.mark.parametrize("shift", [0, 3], ids=["the same start", "three seconds on"])
-def test_a_clock_that_was_set_back_says_what_is_lost(client: FlaskClient, shift: float) -> None:
+def test_a_clock_that_was_set_back_says_what_is_lost(client, shift):
     meter = Writer(job="job-1", t0=START)
     records = [
         meter.job(zone="FR", pue=1.0, units=("image",)),
@@ -135,7 +127,7 @@ def test_a_clock_that_was_set_back_says_what_is_lost(client: FlaskClient, shift:
 
 
 @pytest.mark.parametrize("later", ["another upload", "another writer", "the same upload"])
-def test_an_interval_with_two_values_names_both(client: FlaskClient, later: str) -> None:
+def test_an_interval_with_two_values_names_both(client, later):
     first = job()
     other = replace(first[2], energy_j=15_000.0)
     if later == "another writer":
@@ -151,7 +143,7 @@ def test_an_interval_with_two_values_names_both(client: FlaskClient, later: str)
     assert report(client)["revision"] == revision
 
 
-def test_a_number_that_was_used_twice_loses_nothing_silently(client: FlaskClient) -> None:
+def test_a_number_that_was_used_twice_loses_nothing_silently(client):
     """Line 3 of the writer was another interval, and its line 4 the same count again."""
     upload(client, "job-1", job())
     meter = Writer(job="job-1", t0=START, first_seq=3)
@@ -161,7 +153,7 @@ def test_a_number_that_was_used_twice_loses_nothing_silently(client: FlaskClient
     assert "9000 J (0.0025 kWh)" in said(document, "clock-set-back")
 
 
-def test_an_interval_that_grew_contradicts_nothing(client: FlaskClient) -> None:
+def test_an_interval_that_grew_contradicts_nothing(client):
     grown = Writer("w1-open", job="job-1", t0=START)
     upload(client, "job-1", [*job()[:1], grown.interval(0, 100, 6_000, "GPU-0")])
     upload(client, "job-1", [grown.interval(0, 200, 12_000, "GPU-0")])
@@ -172,7 +164,7 @@ def test_an_interval_that_grew_contradicts_nothing(client: FlaskClient) -> None:
     assert document["energy_kwh"]["value"] == pytest.approx(0.005)
 
 
-def test_more_than_a_board_can_draw_counts_with_its_amount(client: FlaskClient) -> None:
+def test_more_than_a_board_can_draw_counts_with_its_amount(client):
     """An L4 draws 72 W: an hour of it is 259.2 kJ, and 3.6 MJ are 1000 W."""
     hour = [lambda meter: meter.interval(300, 3900, 3.6e6, "GPU-0")]
     upload(client, "job-1", job(*hour, end=3900))
@@ -184,16 +176,14 @@ def test_more_than_a_board_can_draw_counts_with_its_amount(client: FlaskClient) 
     assert "at most 72 W" in told
 
 
-def test_an_end_that_came_twice_says_so(client: FlaskClient) -> None:
+def test_an_end_that_came_twice_says_so(client):
     first = job()
     upload(client, "job-1", first)
     upload(client, "job-1", [replace(first[-1], ended_at=START + timedelta(seconds=900))])
     assert "ended_at differ" in said(report(client), "identity-conflict")
 
 
-def test_a_journal_that_is_exported_has_its_contradictions(
-    client: FlaskClient, light: Service, tmp_path: Path
-) -> None:
+def test_a_journal_that_is_exported_has_its_contradictions(client, light, tmp_path):
     first = job()
     upload(client, "job-1", first)
     upload(client, "job-1", [replace(first[2], energy_j=15_000.0)])

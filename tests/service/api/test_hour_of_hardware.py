@@ -31,7 +31,7 @@ JOBS = count()
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+def client(tmp_path_factory):
     """One app for all questions of this file."""
     home = tmp_path_factory.mktemp("home")
     made = Service.open(ServiceConfig(home=home, database_url=sqlite_url(home / "gramwatt.db")))
@@ -102,9 +102,7 @@ def agree(told: dict[str, Span]) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.id)
-def test_an_hour_of_a_part_is_one_figure_however_it_is_asked(
-    client: FlaskClient, part: Hardware
-) -> None:
+def test_an_hour_of_a_part_is_one_figure_however_it_is_asked(client, part):
     boards = part.devices_per_board  # the driver lists all devices of a board
     by_part = asked(client, hardware=part.id, count=boards)
     for seen in (None, HOSTS[PARTS.index(part) % len(HOSTS)]):
@@ -114,7 +112,7 @@ def test_an_hour_of_a_part_is_one_figure_however_it_is_asked(
 @pytest.mark.parametrize(
     "part", [part for part in PARTS if any(instances(part))], ids=lambda part: part.id
 )
-def test_an_hour_of_an_instance_is_that_of_its_parts(client: FlaskClient, part: Hardware) -> None:
+def test_an_hour_of_an_instance_is_that_of_its_parts(client, part):
     one = asked(client, hardware=part.id)
     for found, devices in instances(part):
         # A pod is many hosts, each with a journal of its own.
@@ -132,7 +130,7 @@ def test_an_hour_of_an_instance_is_that_of_its_parts(client: FlaskClient, part: 
         )
 
 
-def test_an_hour_of_an_l4_by_hand(client: FlaskClient) -> None:
+def test_an_hour_of_an_l4_by_hand(client):
     """57.7 kg over 4 years of 8760 h, and its share of a host: 203, 719 / 24, and what is seen.
 
     g2-standard-96: 96 threads of an unknown CPU are one socket of 25 kg, 384 GiB are 537.6 kg,

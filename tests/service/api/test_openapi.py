@@ -126,7 +126,7 @@ def test_every_schema_has_a_name_of_its_own(described):
     assert [name for name in schemas if "__" in name] == []
 
 
-def test_a_process_that_has_described_the_routes_ends_without_collecting_them() -> None:
+def test_a_process_that_has_described_the_routes_ends_without_collecting_them():
     """msgspec crashes in one of about four such processes otherwise, at their very end."""
     code = (
         "import atexit, gc\n"

@@ -1,12 +1,10 @@
 """A home of one's own for the commands."""
 
-from pathlib import Path
-
 import pytest
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """An empty home folder, with the test's folder as the current one."""
     for name in ("HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path))

@@ -1,7 +1,6 @@
 """A score whose inputs are all exact, as printed by `gramwatt job`."""
 
 import json
-from pathlib import Path
 
 from gramwatt.collectors.cli.summary import summary_lines
 from gramwatt.sci.figures.formatting import plain
@@ -34,7 +33,7 @@ year = 2026
 """
 
 
-def test_an_exact_score_has_no_empty_bracket(home: Path) -> None:
+def test_an_exact_score_has_no_empty_bracket(home):
     """1 kWh at 100 g, and 36 500 g x 1 h over 43 800 h: 100.8333 g over 10 images."""
     home.mkdir(parents=True)
     (home / "overlay.toml").write_text(OVERLAY)
@@ -57,7 +56,7 @@ def test_an_exact_score_has_no_empty_bracket(home: Path) -> None:
     assert line.split("image", 1)[1].split() == ["10.08", "g", "CO2e/image,", "R", "=", "10"]
 
 
-def test_no_count_is_rounded_anywhere(home: Path) -> None:
+def test_no_count_is_rounded_anywhere(home):
     """1 234 567 images, then 1 more: with six digits both would be 1.23457e+06."""
     meter = Writer(job="job-1", t0=START)
     records = [

@@ -61,7 +61,7 @@ if first:
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A home of its own, the host by model."""
     (tmp_path / "step.py").write_text(STEP)
     return {
@@ -104,9 +104,7 @@ def count(document: dict[str, Any]) -> tuple[str, float]:
     return only["unit"], only["count"]
 
 
-def test_two_scripts_of_one_allocation_are_two_jobs_and_its_number_is_their_tag(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_two_scripts_of_one_allocation_are_two_jobs_and_its_number_is_their_tag(environ, tmp_path):
     slurm = environ | {"SLURM_JOB_ID": "4242", "SLURM_NTASKS": "8", "SLURM_PROCID": "0"}
     steps = [("vision", "train", "image", "100", "1.5"), ("nlp", "eval", "prompt", "7", "0.5")]
     runs = [python(slurm, tmp_path, "step.py", *words) for words in steps]
@@ -127,9 +125,7 @@ def test_two_scripts_of_one_allocation_are_two_jobs_and_its_number_is_their_tag(
 
 
 @pytest.mark.long
-def test_three_trials_of_one_process_are_three_jobs(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_three_trials_of_one_process_are_three_jobs(environ, tmp_path):
     (tmp_path / "sweep.py").write_text("""
 import json, time
 from gramwatt import track
@@ -148,9 +144,7 @@ for rate in (0.1, 0.01, 0.001):
 
 
 @pytest.mark.long
-def test_torchrun_twice_with_one_run_id_is_two_jobs_of_two_ranks(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_torchrun_twice_with_one_run_id_is_two_jobs_of_two_ranks(environ, tmp_path):
     (tmp_path / "agent.py").write_text(RANKS)
     agent = environ | TORCHRUN
     for number in ("100", "200"):
@@ -167,9 +161,7 @@ def test_torchrun_twice_with_one_run_id_is_two_jobs_of_two_ranks(
 
 
 @pytest.mark.long
-def test_ranks_that_lightning_starts_from_the_first_are_one_job(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_ranks_that_lightning_starts_from_the_first_are_one_job(environ, tmp_path):
     (tmp_path / "fit.py").write_text(LIGHTNING)
     for _ in range(2):
         _, terminal = python(environ, tmp_path, "fit.py")
@@ -182,9 +174,7 @@ def test_ranks_that_lightning_starts_from_the_first_are_one_job(
 
 
 @pytest.mark.long
-def test_a_command_of_each_task_of_a_slurm_step_is_one_job_and_a_requeue_another(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_command_of_each_task_of_a_slurm_step_is_one_job_and_a_requeue_another(environ, tmp_path):
     step = environ | {"SLURM_JOB_ID": "4242", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
     (tmp_path / "srun.py").write_text(RANKS)
     words = ("srun.py", "-m", "gramwatt", "run", "--zone", "FR", "--", "sleep", "2")
@@ -195,9 +185,7 @@ def test_a_command_of_each_task_of_a_slurm_step_is_one_job_and_a_requeue_another
     assert len(json.loads(heads[0])["jobs"]) == 2
 
 
-def test_what_gramwatt_run_has_started_is_part_of_its_job(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_what_gramwatt_run_has_started_is_part_of_its_job(environ, tmp_path):
     python_step = (sys.executable, "step.py", "vision", "inner", "image", "5", "1")
     _, terminal = python(environ, tmp_path, "-m", "gramwatt", "run", "--", *python_step)
     (ended,) = terminal

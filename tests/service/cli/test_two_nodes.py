@@ -33,7 +33,7 @@ as if it ran on another machine.
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     """A home that both nodes share, and a job id for both."""
     names = {k: v for k, v in os.environ.items() if not k.startswith(("GRAMWATT_", "SLURM_"))}
     (tmp_path / "site").mkdir()
@@ -80,9 +80,7 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(environ, tmp_path):
     begun, go = tmp_path / "begun", tmp_path / "go"
     waits = f"touch {begun}; while [ ! -e {go} ]; do sleep 0.1; done"
     other = command(environ, "n-b", "run", "--", "sh", "-c", waits)
@@ -114,7 +112,7 @@ def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(
 
 
 @pytest.fixture
-def two_chips(home: Path) -> None:
+def two_chips(home):
     """A job whose two nodes each have a chip that is called tpu-0: 60 kJ and 120 kJ."""
     service = open_store(home)
     for node, joules in (("n-a", 60_000), ("n-b", 120_000)):
@@ -126,7 +124,7 @@ def two_chips(home: Path) -> None:
     service.store.close()
 
 
-def test_chips_of_one_id_are_explained_and_exported_by_node(two_chips: None) -> None:
+def test_chips_of_one_id_are_explained_and_exported_by_node(two_chips):
     code, out, _ = gramwatt("job", "job-1", "--explain", "energy_kwh", "--json")
     rows = {name: figure["value"] for name, figure in json.loads(out)["figures"].items()}
     assert code == 0

@@ -14,7 +14,7 @@ from tests.service.cli.command import gramwatt
 
 
 @pytest.fixture(scope="package")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+def made(tmp_path_factory):
     """A folder whose `home` has jobs of 600 W for three minutes, and the bundle of one of them.
 
     That of job-1 is at 100 g/kWh, with PUE 1.2 declared afterwards.
@@ -42,20 +42,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
 
 
 @pytest.fixture
-def world(made: tuple[Path, bytes], monkeypatch: pytest.MonkeyPatch) -> Path:
+def world(made, monkeypatch):
     """The folder of `made` as the current one, with its home."""
     at_home(monkeypatch, made[0])
     return made[0]
 
 
 @pytest.fixture
-def bundle(made: tuple[Path, bytes]) -> bytes:
+def bundle(made):
     """The bundle of job-1."""
     return made[1]
 
 
 @pytest.fixture(scope="package")
-def month(made: tuple[Path, bytes]) -> bytes:
+def month(made):
     """The bundle of May."""
     with pytest.MonkeyPatch.context() as patch:
         at_home(patch, made[0])

@@ -6,7 +6,6 @@ import io
 import random
 import tracemalloc
 import zipfile
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +37,7 @@ def result(content: bytes) -> tuple[dict[str, bytes], str]:
         return {}, error.message
 
 
-def test_a_changed_byte_of_a_file_is_named() -> None:
+def test_a_changed_byte_of_a_file_is_named():
     """One bit of each byte of the files' own data; the file is named, or nothing has changed."""
     same = 0
     with zipfile.ZipFile(io.BytesIO(WHOLE)) as archive:
@@ -56,7 +55,7 @@ def test_a_changed_byte_of_a_file_is_named() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, len(WHOLE) - 1), st.integers(1, 255))
-def test_any_changed_byte_is_refused_or_changes_nothing(position: int, mask: int) -> None:
+def test_any_changed_byte_is_refused_or_changes_nothing(position, mask):
     altered = bytearray(WHOLE)
     altered[position] ^= mask
     files, message = result(bytes(altered))
@@ -65,7 +64,7 @@ def test_any_changed_byte_is_refused_or_changes_nothing(position: int, mask: int
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, len(WHOLE) - 1), st.binary(max_size=3))
-def test_cut_and_grown_archives_are_refused(position: int, more: bytes) -> None:
+def test_cut_and_grown_archives_are_refused(position, more):
     for content in (WHOLE[:position], WHOLE + b"x" + more):
         with pytest.raises(EvidenceError):
             read(content)
@@ -73,7 +72,7 @@ def test_cut_and_grown_archives_are_refused(position: int, more: bytes) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300))
-def test_what_is_not_an_archive_is_refused(content: bytes) -> None:
+def test_what_is_not_an_archive_is_refused(content):
     with pytest.raises(EvidenceError):
         read(content)
 
@@ -98,30 +97,30 @@ def crafted(entries: list[tuple[str, bytes]], method: int = zipfile.ZIP_DEFLATED
         "jobs/",
     ],
 )
-def test_names_of_other_files_are_refused(name: str) -> None:
+def test_names_of_other_files_are_refused(name):
     with pytest.raises(EvidenceError, match="which is not of an evidence bundle"):
         read(crafted([(name, b"x")]))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_name_that_stands_twice_is_refused() -> None:
+def test_a_name_that_stands_twice_is_refused():
     with pytest.raises(EvidenceError, match="evidence.json: is there twice"):
         read(crafted([("evidence.json", b"1"), ("evidence.json", b"2")]))
 
 
-def test_other_kinds_of_compression_are_refused() -> None:
+def test_other_kinds_of_compression_are_refused():
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         with pytest.raises(EvidenceError, match="compressed in a way that a bundle is not"):
             read(crafted([("evidence.json", b"1" * 100)], method))
 
 
-def test_a_bundle_that_was_unpacked_and_zipped_again_is_the_same(bundle: bytes) -> None:
+def test_a_bundle_that_was_unpacked_and_zipped_again_is_the_same(bundle):
     files = members(bundle)
     again = crafted(list(reversed(files.items())), zipfile.ZIP_STORED)
     assert verify(again).outcome == "proven"
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch):
     bomb = crafted([("journals.ndjson", bytes(70 * 2**20))])
     assert len(bomb) < 100_000
     opened = []
@@ -131,7 +130,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch
     assert opened == []
 
 
-def test_a_file_that_states_less_than_it_holds_is_refused() -> None:
+def test_a_file_that_states_less_than_it_holds_is_refused():
     """A false size cannot be used to unpack more than was checked."""
     content = bytearray(
         crafted([("evidence.json", bytes(10_000)), (SUMS, b"0" * 64 + b"  evidence.json\n")])
@@ -160,24 +159,20 @@ def test_a_file_that_states_less_than_it_holds_is_refused() -> None:
         ("EXPANDED_FREE_B", 9, "unpacks to "),
     ],
 )
-def test_what_is_above_a_bound_is_refused(
-    name: str, most: object, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_above_a_bound_is_refused(name, most, message, monkeypatch):
     monkeypatch.setattr(evidence, name, most)
     monkeypatch.setattr(evidence, "EXPANSION_MOST", 1 if name == "EXPANDED_FREE_B" else 100)
     with pytest.raises(EvidenceError, match=message):
         read(WHOLE)
 
 
-def test_a_document_of_too_many_values_is_named(
-    bundle: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_of_too_many_values_is_named(bundle, monkeypatch):
     monkeypatch.setattr(evidence, "ITEMS_MOST", 3)
     with pytest.raises(EvidenceError, match="evidence.json: has more than 3 values"):
         verify(bundle)
 
 
-def test_a_bundle_holds_little_in_memory(tmp_path: Path) -> None:
+def test_a_bundle_holds_little_in_memory(tmp_path):
     """One of 60 MB is read within a tenth of that."""
     block = random.Random(1).randbytes(2**20)
     with (
@@ -209,7 +204,7 @@ def test_a_bundle_holds_little_in_memory(tmp_path: Path) -> None:
         (lambda files: files.pop(SUMS), SUMS),
     ],
 )
-def test_files_and_sums_must_agree(change, part: str) -> None:
+def test_files_and_sums_must_agree(change, part):
     files = members(WHOLE)
     change(files)
     with pytest.raises(EvidenceError) as caught:
@@ -217,7 +212,7 @@ def test_files_and_sums_must_agree(change, part: str) -> None:
     assert caught.value.part == part
 
 
-def test_the_sums_are_those_of_sha256sum() -> None:
+def test_the_sums_are_those_of_sha256sum():
     assert members(sealed({"overlay.toml": b"", "evidence.json": b"abc"}))[SUMS].decode() == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  evidence.json\n"
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  overlay.toml\n"

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ JOURNALS, INPUTS, SCORES = "journals.ndjson", "inputs.ndjson", "scores.ndjson"
 SCORE = f"{SCORES}: job-1"
 
 
-def test_the_bundle_has_the_score_and_its_inputs(bundle: bytes) -> None:
+def test_the_bundle_has_the_score_and_its_inputs(bundle):
     files = members(bundle)
     score = json.loads(files[SCORES])
     # 3 min x 600 W = 108 kJ = 0.03 kWh; x 100 g/kWh x PUE 1.2 = 3.6 g.
@@ -42,9 +41,7 @@ def test_the_bundle_has_the_score_and_its_inputs(bundle: bytes) -> None:
     assert sorted(files) == ["evidence.json", INPUTS, JOURNALS, SCORES, "sha256sums"]
 
 
-def test_another_machine_computes_it_again_without_store_and_network(
-    bundle: bytes, tmp_path: Path
-) -> None:
+def test_another_machine_computes_it_again_without_store_and_network(bundle, tmp_path):
     (tmp_path / "job.zip").write_bytes(bundle)
     # No socket can be opened, and nothing may be written.
     (tmp_path / "sitecustomize.py").write_text(
@@ -64,7 +61,7 @@ def test_another_machine_computes_it_again_without_store_and_network(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.zip", "sitecustomize.py"]
 
 
-def test_the_same_revision_gives_the_same_bytes(bundle: bytes, world: Path) -> None:
+def test_the_same_revision_gives_the_same_bytes(bundle, world):
     assert gramwatt("evidence", "export", "job-1")[:2] == (0, "job-1.zip\n")
     assert (world / "job-1.zip").read_bytes() == bundle
 
@@ -78,9 +75,7 @@ def test_the_same_revision_gives_the_same_bytes(bundle: bytes, world: Path) -> N
         (INPUTS, b'"value":100.0', b'"value":99.0', "operational_g.value"),
     ],
 )
-def test_a_changed_input_names_the_figures_that_do_not_follow(
-    bundle: bytes, name: str, old: bytes, new: bytes, figure: str
-) -> None:
+def test_a_changed_input_names_the_figures_that_do_not_follow(bundle, name, old, new, figure):
     files = members(bundle)
     assert old in files[name]
     files[name] = files[name].replace(old, new)
@@ -88,9 +83,7 @@ def test_a_changed_input_names_the_figures_that_do_not_follow(
     assert [text for text in found.wrong if text.startswith(f"{SCORE}: {figure} is ")]
 
 
-def test_any_figure_of_a_score_is_named_when_it_is_changed(
-    bundle: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_figure_of_a_score_is_named_when_it_is_changed(bundle, monkeypatch):
     """Each number of the document, doubled, with fitting sums."""
     monkeypatch.setattr(evidence, "DIFFERENCES_MOST", 10_000)
     stated = numbers(json.loads(members(bundle)[SCORES]))
@@ -102,7 +95,7 @@ def test_any_figure_of_a_score_is_named_when_it_is_changed(
     ]
 
 
-def test_a_foreign_file_is_named(bundle: bytes) -> None:
+def test_a_foreign_file_is_named(bundle):
     files = members(bundle)
     found = verify(sealed({**files, "month.json": b"{}"}))
     assert found.wrong == ["month.json: is not a file of this bundle"]
@@ -111,7 +104,7 @@ def test_a_foreign_file_is_named(bundle: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [JOURNALS, INPUTS])
-def test_lines_of_no_score_are_named(bundle: bytes, name: str) -> None:
+def test_lines_of_no_score_are_named(bundle, name):
     files = members(bundle)
     for job_id in ("a", "z"):
         line = json.dumps({"job_id": job_id}).encode() + b"\n"
@@ -123,7 +116,7 @@ def test_lines_of_no_score_are_named(bundle: bytes, name: str) -> None:
             verify(sealed({**files, name: line + files[name]}))
 
 
-def test_a_job_that_is_there_twice_or_not_named_is_refused(bundle: bytes) -> None:
+def test_a_job_that_is_there_twice_or_not_named_is_refused(bundle):
     files = members(bundle)
     with pytest.raises(EvidenceError, match="is not of the next job"):
         verify(sealed({**files, SCORES: files[SCORES] * 2}))
@@ -135,9 +128,7 @@ def test_a_job_that_is_there_twice_or_not_named_is_refused(bundle: bytes) -> Non
     assert f"{INPUTS}: job-1 is there twice" in verify(sealed(files)).wrong
 
 
-def test_an_overlay_is_used_and_one_that_is_changed_names_the_figures(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overlay_is_used_and_one_that_is_changed_names_the_figures(world, tmp_path, monkeypatch):
     overlay = tmp_path / "catalog.toml"
     overlay.write_text('[zones.LAB]\ng_per_kwh = 40.0\nyear = 2026\nsource = "our own"\n')
     monkeypatch.setenv("GRAMWATT_OVERLAY", str(overlay))
@@ -156,7 +147,7 @@ def test_an_overlay_is_used_and_one_that_is_changed_names_the_figures(
     assert any(text.startswith("scores.ndjson: own: operational_g.value is ") for text in wrong)
 
 
-def test_figures_of_another_engine_are_told_as_such(bundle: bytes, tmp_path: Path) -> None:
+def test_figures_of_another_engine_are_told_as_such(bundle, tmp_path):
     def older(score: Any) -> None:
         score["method"]["engine_version"] = "0"
         score["total_g"]["high"] *= 2
@@ -171,7 +162,7 @@ def test_figures_of_another_engine_are_told_as_such(bundle: bytes, tmp_path: Pat
     assert err.endswith(end)
 
 
-def test_a_missing_journal_is_named(bundle: bytes) -> None:
+def test_a_missing_journal_is_named(bundle):
     for name in (JOURNALS, INPUTS):
         files = members(bundle)
         del files[name]
@@ -179,7 +170,7 @@ def test_a_missing_journal_is_named(bundle: bytes) -> None:
         assert any(text.startswith(f"{SCORE}: cannot be scored again: ") for text in wrong)
 
 
-def test_inputs_that_are_none_are_one_line(bundle: bytes) -> None:
+def test_inputs_that_are_none_are_one_line(bundle):
     for name, content in ((JOURNALS, b"{"), (INPUTS, b"{}"), (INPUTS, b"[" * 100_000)):
         try:
             wrong = verify(sealed({**members(bundle), name: content})).wrong
@@ -188,7 +179,7 @@ def test_inputs_that_are_none_are_one_line(bundle: bytes) -> None:
         assert any("job-1" in text or "names no job" in text for text in wrong)
 
 
-def test_an_altered_bundle_is_exit_1_with_the_part(bundle: bytes, tmp_path: Path) -> None:
+def test_an_altered_bundle_is_exit_1_with_the_part(bundle, tmp_path):
     wrong = tmp_path / "wrong.zip"
     wrong.write_bytes(with_json(bundle, SCORES, changed("energy_kwh.value")))
     code, _, err = gramwatt("evidence", "verify", str(wrong))
@@ -200,14 +191,14 @@ def test_an_altered_bundle_is_exit_1_with_the_part(bundle: bytes, tmp_path: Path
     assert (code, out) == (1, "")
 
 
-def test_a_running_job_has_no_bundle(world: Path) -> None:
+def test_a_running_job_has_no_bundle(world):
     code, out, err = gramwatt("evidence", "export", "running", "-o", "running.zip")
     assert (code, out) == (1, "")
     assert err == "gramwatt: job 'running' still runs; export it when it has ended\n"
     assert not (world / "running.zip").exists()
 
 
-def test_a_job_is_scored_again_when_its_inputs_are_others_now(world: Path, tmp_path: Path) -> None:
+def test_a_job_is_scored_again_when_its_inputs_are_others_now(world, tmp_path):
     """New intensity came after the revision: the bundle has a new one, and verifies."""
     later = START + timedelta(days=62)
     service = open_store(world / "home")
@@ -223,9 +214,7 @@ def test_a_job_is_scored_again_when_its_inputs_are_others_now(world: Path, tmp_p
     assert verify(content).wrong == []
 
 
-def test_a_bundle_takes_the_place_of_an_older_one_in_one_step(
-    world: Path, tmp_path: Path, bundle: bytes
-) -> None:
+def test_a_bundle_takes_the_place_of_an_older_one_in_one_step(world, tmp_path, bundle):
     """Whoever has the older one open reads it to its end, and a full disk leaves it whole."""
     (tmp_path / "job.zip").write_bytes(b"of yesterday")
     (tmp_path / "open.zip").hardlink_to(tmp_path / "job.zip")
@@ -235,7 +224,7 @@ def test_a_bundle_takes_the_place_of_an_older_one_in_one_step(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.zip", "open.zip"]
 
 
-def test_differences_are_found_wherever_they_are() -> None:
+def test_differences_are_found_wherever_they_are():
     one = {"a": [1, {"b": 2.0}], "c": None, "d": True}
     assert list(differences(one, {"a": [1.0, {"b": 2}], "c": None, "d": True})) == []
     other = {"a": [1, {"b": 3}, 4], "c": 0, "d": 1}

@@ -62,9 +62,7 @@ LINE = b'{"job_id":"job-1"}\n'
     ],
     ids=range(10),
 )
-def test_a_file_as_large_as_the_bounds_allow(
-    bundle: bytes, tmp_path: Path, name: str, content: bytes, said: str
-) -> None:
+def test_a_file_as_large_as_the_bounds_allow(bundle, tmp_path, name, content, said):
     path, files = tmp_path / "forged.zip", members(bundle)
     # So that the whole may unpack to as much.
     files["overlay.toml"] = b"# " + os.urandom(2**20).hex().encode()
@@ -73,7 +71,7 @@ def test_a_file_as_large_as_the_bounds_allow(
 
 
 @pytest.mark.parametrize("wide", [True, False])
-def test_a_list_of_files_beyond_the_bound_is_not_read(tmp_path: Path, wide: bool) -> None:
+def test_a_list_of_files_beyond_the_bound_is_not_read(tmp_path, wide):
     fixed = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, *([0] * 15))
     directory = (fixed[:28] + b"\1\0" + fixed[30:] + b"a") * (2**26 // 47)
     assert len(directory) > DIRECTORY_MOST_B

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from tests.service.evidence.forge import changed, members, numbers, sealed, veri
 EVERY = "every figure of 4 scores, scored again"
 
 
-def test_a_months_bundle_has_its_jobs_and_their_sums(month: bytes) -> None:
+def test_a_months_bundle_has_its_jobs_and_their_sums(month):
     document = json.loads(members(month)["month.json"])
     # job-1 and the three runs: 3 + 5 + 3 + 3 minutes of 600 W = 504 kJ = 0.14 kWh.
     assert document["totals"]["energy_kwh"]["value"] == pytest.approx(0.14, rel=1e-12)
@@ -37,9 +36,7 @@ def test_a_months_bundle_has_its_jobs_and_their_sums(month: bytes) -> None:
     assert len(found.trusted) == 3
 
 
-def test_any_figure_or_table_of_a_month_that_is_changed_is_named(
-    month: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_figure_or_table_of_a_month_that_is_changed_is_named(month, monkeypatch):
     monkeypatch.setattr(evidence, "DIFFERENCES_MOST", 10_000)
     document = json.loads(members(month)["month.json"])
     checked = {name: of for name, of in document.items() if name not in evidence.OF_STORE}
@@ -70,12 +67,12 @@ def without(files: dict[str, bytes], job_id: str) -> dict[str, bytes]:
     return found
 
 
-def test_a_run_that_was_taken_out_is_missed_in_the_sums(month: bytes) -> None:
+def test_a_run_that_was_taken_out_is_missed_in_the_sums(month):
     wrong = verify(sealed(without(members(month), "run-2"))).wrong
     assert [text for text in wrong if text.startswith("month.json: ") and "energy_kwh" in text]
 
 
-def test_what_the_month_is_compared_with_is_the_sums_of_the_months_before(month: bytes) -> None:
+def test_what_the_month_is_compared_with_is_the_sums_of_the_months_before(month):
     def change(sums: Any) -> None:
         for end in ("value", "low", "high"):
             sums["2026-04"]["totals"]["energy_kwh"][end] *= 2
@@ -90,7 +87,7 @@ def test_what_the_month_is_compared_with_is_the_sums_of_the_months_before(month:
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"a": []}'])
-def test_documents_that_are_none_are_named_and_never_crash(month: bytes, content: bytes) -> None:
+def test_documents_that_are_none_are_named_and_never_crash(month, content):
     files = members(month)
     for name in [name for name in files if name.endswith("json") or name in OF_JOBS]:
         try:
@@ -100,7 +97,7 @@ def test_documents_that_are_none_are_named_and_never_crash(month: bytes, content
         assert wrong, name
 
 
-def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Path) -> None:
+def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world):
     service = open_store(world / "home")
     for name in ("kept", "bare"):
         records = journal(name, project="old", start=START + timedelta(days=124))
@@ -135,7 +132,7 @@ def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world: Pat
     assert "intervals" in err
 
 
-def test_sums_that_another_order_rounds_otherwise_are_equal(world: Path) -> None:
+def test_sums_that_another_order_rounds_otherwise_are_equal(world):
     """The store sums in the order of arrival, the bundle in that of the jobs' starts."""
     service = open_store(world / "home")
     for number in range(16):
@@ -156,9 +153,7 @@ def test_sums_that_another_order_rounds_otherwise_are_equal(world: Path) -> None
     assert wrong[0].startswith("month.json: days.0.energy_kwh.value is ")
 
 
-def test_a_kept_month_verifies_though_the_month_before_it_changed_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kept_month_verifies_though_the_month_before_it_changed_since(tmp_path, monkeypatch):
     at_home(monkeypatch, tmp_path)
     service = open_store(tmp_path / "home")
     for month in (4, 5):
@@ -173,7 +168,7 @@ def test_a_kept_month_verifies_though_the_month_before_it_changed_since(
     assert verify(content).wrong == []
 
 
-def test_what_an_id_names(world: Path, month: bytes) -> None:
+def test_what_an_id_names(world, month):
     code, _, err = gramwatt("evidence", "export", "2031-01")
     assert (code, err) == (1, "gramwatt: no job in 2031-01\n")
     code, _, err = gramwatt("evidence", "export", "job-9")
@@ -186,9 +181,7 @@ def test_what_an_id_names(world: Path, month: bytes) -> None:
     assert verify((world / "2026-05-vision.zip").read_bytes()).wrong == []
 
 
-def test_a_months_bundle_holds_though_its_jobs_change_while_it_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_months_bundle_holds_though_its_jobs_change_while_it_is_made(tmp_path, monkeypatch):
     """Another process adds, corrects, excludes and deletes jobs between those that are added."""
     at_home(monkeypatch, tmp_path)
     service = open_store(tmp_path / "home")
@@ -227,9 +220,7 @@ def test_a_months_bundle_holds_though_its_jobs_change_while_it_is_made(
     assert EVERY in found.equal
 
 
-def test_a_job_of_a_month_that_runs_for_a_moment_and_ends_as_before_is_added(
-    world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_of_a_month_that_runs_for_a_moment_and_ends_as_before_is_added(world, monkeypatch):
     refused: list[str] = []
     usual = evidence.scored_inputs
 
@@ -248,9 +239,7 @@ def test_a_job_of_a_month_that_runs_for_a_moment_and_ends_as_before_is_added(
 
 
 @pytest.mark.long
-def test_a_month_whose_jobs_never_rest_is_refused(
-    world: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_month_whose_jobs_never_rest_is_refused(world, monkeypatch):
     usual, numbers = evidence.job_rows, iter(range(1, 100))
 
     def changing(*of: Any) -> Any:
@@ -264,8 +253,8 @@ def test_a_month_whose_jobs_never_rest_is_refused(
 
 
 def test_provisional_scores_are_exported_and_the_month_says_which_share_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """Of two jobs of equal energy one is in GB, whose hours a provider is still to give."""
     at_home(monkeypatch, tmp_path)
     monkeypatch.setenv("GRAMWATT_INTENSITY", "GB=uk; FR=off")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,7 +18,7 @@ from tests.service.evidence.forge import members, sealed, verify
 
 
 @pytest.fixture
-def signed(world: Path) -> bytes:
+def signed(world):
     """The bundle of job-1, signed with a key of the home; the home has none afterwards."""
     code, out, err = gramwatt("evidence", "key")
     assert (code, out, err) == (0, f"{world}/home/signing.pub\n", "")
@@ -31,7 +30,7 @@ def signed(world: Path) -> bytes:
     return (world / "signed.zip").read_bytes()
 
 
-def test_the_signature_is_ed25519_over_the_sums(signed: bytes, world: Path) -> None:
+def test_the_signature_is_ed25519_over_the_sums(signed, world):
     """Checked without our own functions, as `openssl pkeyutl -verify -rawin` does."""
     files = members(signed)
     key = load_pem_public_key((world / "signing.pub").read_bytes())
@@ -39,7 +38,7 @@ def test_the_signature_is_ed25519_over_the_sums(signed: bytes, world: Path) -> N
     assert len(files[SUMS].splitlines()) == len(files) - 2
 
 
-def test_a_signed_bundle_verifies_with_the_signers_key(signed: bytes, world: Path) -> None:
+def test_a_signed_bundle_verifies_with_the_signers_key(signed, world):
     code, out, err = gramwatt("evidence", "verify", "signed.zip", "--key", "signing.pub")
     assert (code, err) == (0, "")
     assert "equal        sha256sums is signed with this key\n" in out
@@ -49,7 +48,7 @@ def test_a_signed_bundle_verifies_with_the_signers_key(signed: bytes, world: Pat
     assert "it is signed, and not checked with whose key: give that with --key" in out
 
 
-def test_another_key_and_no_signature_fail(signed: bytes, bundle: bytes, world: Path) -> None:
+def test_another_key_and_no_signature_fail(signed, bundle, world):
     def refused(file: str, key: str) -> tuple[int, str]:
         code, _, err = gramwatt("evidence", "verify", file, "--key", key)
         return code, err
@@ -70,7 +69,7 @@ def test_another_key_and_no_signature_fail(signed: bytes, bundle: bytes, world: 
     assert refused("signed.zip", "none.pub") == (2, said)
 
 
-def test_a_forgery_with_fitting_sums_does_not_fit_the_signature(signed: bytes, world: Path) -> None:
+def test_a_forgery_with_fitting_sums_does_not_fit_the_signature(signed, world):
     files = members(signed)
     line = ("evidence", "verify", "forged.zip", "--key", "signing.pub")
     for name in sorted(files.keys() - {SUMS, SIGNATURE}):
@@ -82,7 +81,7 @@ def test_a_forgery_with_fitting_sums_does_not_fit_the_signature(signed: bytes, w
     assert verify(signed).trusted[2].startswith("The issuer, who is not named: it is signed")
 
 
-def test_the_key_stays_when_it_is_asked_for_again(world: Path) -> None:
+def test_the_key_stays_when_it_is_asked_for_again(world):
     assert gramwatt("evidence", "key")[0] == 0
     private = world / "home" / "signing.key"
     before = private.read_bytes()

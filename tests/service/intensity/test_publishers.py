@@ -273,7 +273,7 @@ def points(*minutes):
     ]
 
 
-def test_a_step_that_changes_within_a_file_is_taken() -> None:
+def test_a_step_that_changes_within_a_file_is_taken():
     found = spans(points(0, 60, 120, 135, 150, 165))
     assert [(span.step.total_seconds() / 60, len(span.values)) for span in found] == [
         (60, 2),
@@ -284,20 +284,20 @@ def test_a_step_that_changes_within_a_file_is_taken() -> None:
     assert [span.values for span in back] == [[0, 15, 30, 45], [60, 120, 180]]
 
 
-def test_a_missing_row_is_refused_and_in_a_publishers_file_not_known() -> None:
+def test_a_missing_row_is_refused_and_in_a_publishers_file_not_known():
     with pytest.raises(IntensityFileError, match="line 2: starts at .* is due"):
         spans(points(0, 60, 180, 240))
     [span] = spans(points(0, 60, 180, 240), gaps=True)
     assert [math.isnan(value) for value in span.values] == [False, False, True, False, False]
 
 
-def test_hours_that_begin_at_half_past_are_kept_as_half_hours() -> None:
+def test_hours_that_begin_at_half_past_are_kept_as_half_hours():
     """An hour of India begins at half past in UTC."""
     [span] = spans(points(30, 90))
     assert (span.step, span.values) == (timedelta(minutes=30), [30, 30, 90, 90])
 
 
-def test_every_fuel_of_a_publisher_has_a_factor() -> None:
+def test_every_fuel_of_a_publisher_has_a_factor():
     from gramwatt.sci.grid.fuels import IMPORTS, STORAGE, mix_intensity
 
     for fuels in (EIA_FUELS, ENTSOE_FUELS, NESO_FUELS):

@@ -12,7 +12,6 @@ from flask.testing import FlaskClient
 
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.month.documents import ModelDoc
-from gramwatt.service.container import Service
 from gramwatt.service.jobs import models
 from gramwatt.service.jobs.ingest import ingest
 from tests.documents import model_totals
@@ -32,7 +31,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def runs(service: Service) -> Service:
+def runs(service):
     """A model's runs in one month, in another, and over the end of one."""
     for name, about in RUNS.items():
         ingest(service, name, lines(journal(name, model_id="m-1", **about)))
@@ -46,7 +45,7 @@ def runs(service: Service) -> Service:
 
 
 @pytest.fixture
-def client(runs: Service) -> FlaskClient:
+def client(runs):
     return client_of(runs)
 
 
@@ -88,9 +87,7 @@ def require_same(found: ModelDoc, expected: ModelDoc) -> None:
         assert one[at] == same, at
 
 
-def test_later_pages_have_no_sums_and_no_page_reads_documents(
-    runs: Service, client: FlaskClient
-) -> None:
+def test_later_pages_have_no_sums_and_no_page_reads_documents(runs, client):
     with statements(runs) as sent:
         first = client.get("/v1/jobs?model_id=m-1&limit=2").json
         following = client.get(f"/v1/jobs?model_id=m-1&limit=2&cursor={first['next_cursor']}").json
@@ -99,7 +96,7 @@ def test_later_pages_have_no_sums_and_no_page_reads_documents(
     assert [text for text in sent if "scores" in text] == []
 
 
-def test_whatever_changes_a_run_changes_the_sums(runs: Service, client: FlaskClient) -> None:
+def test_whatever_changes_a_run_changes_the_sums(runs, client):
     found = asked(client)
     assert [part["persona"] for part in found["parts"]] == ["provider", "consumer", "other"]
     assert (found["jobs"], found["missing"][0]) == (8, "runs without a score yet, or not ended: 1")
@@ -117,9 +114,7 @@ def test_whatever_changes_a_run_changes_the_sums(runs: Service, client: FlaskCli
     require_same(asked(client), from_documents(client, unscored=0))
 
 
-def test_sums_of_many_runs_are_made_for_who_waits(
-    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sums_of_many_runs_are_made_for_who_waits(client, monkeypatch):
     monkeypatch.setattr(models, "RUNS_AT_ONCE", 7)
     path = "/v1/jobs?model_id=m-1&limit=2"
     answer = client.get(path).json

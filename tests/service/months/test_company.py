@@ -12,7 +12,6 @@ from gramwatt.sci.month.documents import MarketFactor
 from gramwatt.service.container import Service
 from gramwatt.service.tasks.table import TASKS
 from tests.company import HOUR, MONTHS, PROJECTS, ZONE, Carbon, Company, Job, node_lines
-from tests.service.conftest import Clock
 from tests.service.keyed import KeyedClient, client_of, with_settings
 from tests.tables import month_of_tables, tables_of
 
@@ -141,18 +140,18 @@ FACTOR = MarketFactor(350.0, "statement of the supplier")
 
 
 @pytest.fixture
-def light(light: Service) -> Service:
+def light(light):
     """A service with the company's days."""
     return with_settings(light, zone=ZONE, reports={"market_factors": {"DE": FACTOR}})
 
 
 @pytest.fixture
-def company() -> Company:
+def company():
     return Company()
 
 
 @pytest.fixture
-def client(light: Service, clock: Clock, company: Company) -> KeyedClient:
+def client(light, clock, company):
     """The company's months, sent and reported."""
     clock.now = datetime(2026, 5, 2, 6, tzinfo=UTC)
     client = client_of(light)
@@ -231,8 +230,8 @@ CAUSES = ("corrected", "late_records", "intensity", "deleted")
 
 @pytest.mark.long
 def test_four_months_of_a_company_agree_with_an_independent_calculation(
-    light: Service, clock: Clock, client: KeyedClient, company: Company
-) -> None:
+    light, clock, client, company
+):
     for before, month in pairwise(MONTHS):
         check_change(client, company, month, before)
     one = client.month("2026-01", project=PROJECTS[1])

@@ -11,14 +11,12 @@ from flask.testing import FlaskClient
 from gramwatt.service.budgets import set_budget
 from gramwatt.service.cli.terminal import job_lines
 from gramwatt.service.common.requests import NewBudget
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import lines
 from tests.sci.score.test_service import BUSY_W, IDLE_W, journal
-from tests.service.conftest import Clock
 
 EVENING = datetime(2026, 4, 30, 23, 50, tzinfo=UTC)
 """Ten minutes of April, twenty of May."""
@@ -26,7 +24,7 @@ TAGS = {"serving": "vllm"}
 
 
 @pytest.fixture
-def serving(light: Service, clock: Clock) -> Service:
+def serving(light, clock):
     clock.now = datetime(2026, 5, 1, 0, 21, tzinfo=UTC)
     minutes = "iiwwwwwwww" + "wwwwwwwwww" + "iiiiiiiiii"
     records = journal(minutes, start=EVENING, runs=True, project="chat", name="llama", tags=TAGS)
@@ -42,9 +40,7 @@ def shown(client: FlaskClient, address: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def test_the_list_and_the_page_show_a_service_that_is_up(
-    serving: Service, client: FlaskClient
-) -> None:
+def test_the_list_and_the_page_show_a_service_that_is_up(serving, client):
     assert re.search(r"llama chat · \S+ running service .* up 30 min", shown(client, "/jobs"))
     page = shown(client, "/jobs/job-1")
     assert "Service, running since" in page
@@ -55,7 +51,7 @@ def test_the_list_and_the_page_show_a_service_that_is_up(
     assert "2026-04-30 80 4 000" in page
 
 
-def test_the_job_on_a_terminal_says_what_the_energy_was_for(serving: Service) -> None:
+def test_the_job_on_a_terminal_says_what_the_energy_was_for(serving):
     document = job_document(serving, "job-1").document
     # 200 Wh in all; 2 s of prefill and 20 s of decode in each minute of work.
     assert [line for line in job_lines(document) if line.startswith("For ")] == [
@@ -65,7 +61,7 @@ def test_the_job_on_a_terminal_says_what_the_energy_was_for(serving: Service) ->
     ]
 
 
-def test_days_of_a_running_service_close(serving: Service) -> None:
+def test_days_of_a_running_service_close(serving):
     service = job_document(serving, "job-1").document.service
     assert service is not None
     assert [(row.day, row.closed) for row in service.days] == [
@@ -74,7 +70,7 @@ def test_days_of_a_running_service_close(serving: Service) -> None:
     ]
 
 
-def test_months_name_a_running_service_and_budgets_count_its_days(serving: Service) -> None:
+def test_months_name_a_running_service_and_budgets_count_its_days(serving):
     april_j, may_j = 60 * (2 * IDLE_W + 8 * BUSY_W), 60 * (10 * BUSY_W + 10 * IDLE_W)
     set_budget(serving, NewBudget(project="chat", limit_kg=1.0), by="u")
     grams = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,7 @@ name = "{pod}"
 
 
 @pytest.fixture
-def prometheus() -> Iterator[Scripted]:
+def prometheus():
     with scripted() as found:
         yield found
 
@@ -83,9 +82,7 @@ def energy_j(job: MergedJob, *kinds: str) -> float:
     return sum(i.energy_j for i in spans if not kinds or i.kind in kinds)
 
 
-def test_a_pods_board_is_measured_and_what_nobody_has_is_left_out(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+def test_a_pods_board_is_measured_and_what_nobody_has_is_left_out(light, prometheus, tmp_path):
     prometheus.add(ENERGY, labels(), counter(0, 600))
     prometheus.add(ENERGY, labels("train-0"), counter(615, 2400))
     prometheus.add(ENERGY, labels(), counter(2415, 3000))
@@ -108,9 +105,7 @@ def test_a_pods_board_is_measured_and_what_nobody_has_is_left_out(
     assert document.energy_kwh.value == pytest.approx(WATTS * 1800 / 3.6e6)
 
 
-def test_importing_again_changes_nothing_and_a_longer_span_adds(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+def test_importing_again_changes_nothing_and_a_longer_span_adds(light, prometheus, tmp_path):
     prometheus.add(ENERGY, labels("train-0"), counter(0, 7005))
     first = load(light, prometheus, tmp_path, 2000)
     assert energy_j(jobs(light, first)["train-0"]) == pytest.approx(WATTS * 2100)
@@ -123,9 +118,7 @@ def test_importing_again_changes_nothing_and_a_longer_span_adds(
     assert [query for query in prometheus.asked if ENERGY in query][-2:] == [f"{ENERGY}[3600s]"] * 2
 
 
-def test_slices_repeat_the_boards_counter_and_have_their_part_of_it(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+def test_slices_repeat_the_boards_counter_and_have_their_part_of_it(light, prometheus, tmp_path):
     for number, (pod, profile) in enumerate([("a", "3g.40gb"), ("b", "1g.10gb"), ("", "3g.40gb")]):
         more = {"GPU_I_ID": str(number), "GPU_I_PROFILE": profile}
         prometheus.add(ENERGY, labels(pod, **more), counter(0, 3000))
@@ -137,9 +130,7 @@ def test_slices_repeat_the_boards_counter_and_have_their_part_of_it(
     assert answer.nobody_j == pytest.approx(WATTS * 3000 * 3 / 7)
 
 
-def test_tenants_of_one_board_have_equal_parts(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+def test_tenants_of_one_board_have_equal_parts(light, prometheus, tmp_path):
     for pod in ("a", "b"):
         prometheus.add(ENERGY, labels(f"{pod}"), counter(0, 1500))
     found = jobs(light, load(light, prometheus, tmp_path))
@@ -147,9 +138,7 @@ def test_tenants_of_one_board_have_equal_parts(
     assert energy_j(found["b"], "attributed") == pytest.approx(WATTS * 750)
 
 
-def test_a_gap_a_reset_and_power_alone_are_told_apart(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+def test_a_gap_a_reset_and_power_alone_are_told_apart(light, prometheus, tmp_path):
     samples = {**counter(0, 600), **counter(1200, 1800)}
     reset = {BEGIN + t: (t - 1800) * WATTS * 1000 for t in range(1815, 2401, 15)}
     prometheus.add(ENERGY, labels("a"), samples | reset)
@@ -175,8 +164,8 @@ def test_a_gap_a_reset_and_power_alone_are_told_apart(
 
 
 def test_keplers_zones_are_not_summed_and_a_pod_has_its_part_of_the_host(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+    light, prometheus, tmp_path
+):
     pod = {"pod_name": "web", "pod_namespace": "team-b", "pod_id": "0f8f5a52", "node_name": "n1"}
     for zone, watts in (("package", 40.0), ("dram", 5.0), ("core", 30.0), ("psys", 90.0)):
         values = {BEGIN + t: watts * t for t in range(0, 3001, 30)}
@@ -195,8 +184,8 @@ def test_keplers_zones_are_not_summed_and_a_pod_has_its_part_of_the_host(
 
 
 def test_keplers_gaps_and_resets_are_notices_of_the_jobs_that_have_them(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+    light, prometheus, tmp_path
+):
     ways = {"gap": (range(0, 600, 30), range(1800, 3001, 30)), "whole": (range(0, 3001, 30),)}
     for name, spans in ways.items():
         pod = {"pod_name": name, "pod_namespace": "team-b", "pod_id": name, "node_name": "n1"}
@@ -217,9 +206,7 @@ def test_keplers_gaps_and_resets_are_notices_of_the_jobs_that_have_them(
         assert text.endswith("-ram: its counter was reset 1 times; the energy there is not known.")
 
 
-def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(light, prometheus, tmp_path):
     ways = {"gap": (range(0, 3000, 30), range(4500, 7201, 30)), "whole": (range(0, 7201, 30),)}
     for name, spans in ways.items():  # the gap lies over the end of an hour that is asked for
         pod = {"pod_name": name, "pod_namespace": "team-b", "pod_id": name, "node_name": "n1"}
@@ -231,9 +218,7 @@ def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(
     assert "clock-set-back" not in {notice.code for notice in document.notices}
 
 
-def test_what_a_meter_measured_counts_there(
-    light: Service, prometheus: Scripted, tmp_path: Path
-) -> None:
+def test_what_a_meter_measured_counts_there(light, prometheus, tmp_path):
     prometheus.add(ENERGY, labels("a"), counter(0, 3600))
     answer = load(light, prometheus, tmp_path)
     mine = stored(light, answer.imported[0])
@@ -250,7 +235,7 @@ def test_what_a_meter_measured_counts_there(
     assert "counted-elsewhere" in {notice.code for notice in theirs.notices}
 
 
-def test_a_scrapes_own_names_give_way_to_the_exporters() -> None:
+def test_a_scrapes_own_names_give_way_to_the_exporters():
     found = named({"pod": "dcgm-x", "exported_pod": "train", "Hostname": "n1:9400", "hpc_job": "7"})
     assert (found["pod"], found["host"], found["slurm"]) == ("train", "n1", "7")
 
@@ -268,7 +253,7 @@ def test_a_scrapes_own_names_give_way_to_the_exporters() -> None:
         ("[[job]", "line 1"),
     ],
 )
-def test_a_mapping_that_cannot_be_used_says_where(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mapping_that_cannot_be_used_says_where(tmp_path, text, said):
     path = tmp_path / "map.toml"
     path.write_text(text)
     with pytest.raises(MappingError) as error:
@@ -276,9 +261,7 @@ def test_a_mapping_that_cannot_be_used_says_where(tmp_path: Path, text: str, sai
     assert said in str(error.value)
 
 
-def test_the_command_imports_and_says_what_is_wrong(
-    prometheus: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_imports_and_says_what_is_wrong(prometheus, tmp_path, monkeypatch):
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
     prometheus.add(ENERGY, labels("a"), counter(0, 3600))
     (tmp_path / "map.toml").write_text(MAP)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -86,7 +85,7 @@ class Proxy:
 
 
 @pytest.fixture
-def proxy(new_postgres: Callable[[], str]) -> Iterator[tuple[Proxy, str]]:
+def proxy(new_postgres):
     url = make_url(new_postgres())
     made = Proxy(f"{url.query['host']}/.s.PGSQL.{url.port or 5432}")
     there = url.set(host="127.0.0.1", port=made.port, query={}, password=None)
@@ -95,7 +94,7 @@ def proxy(new_postgres: Callable[[], str]) -> Iterator[tuple[Proxy, str]]:
 
 
 @pytest.fixture
-def server(proxy: tuple[Proxy, str], tmp_path: Path) -> Iterator[Server]:
+def server(proxy, tmp_path):
     """The process, address and key of `gramwatt serve`."""
     (tmp_path / "impatient.py").write_text(IMPATIENT)
     with serving(tmp_path, "impatient", GRAMWATT_DATABASE_URL=proxy[1]) as (process, address):
@@ -139,9 +138,7 @@ def expect_503(answers: list[tuple[str, Any]]) -> None:
 
 
 @pytest.mark.long
-def test_a_frozen_database_is_answered_for_and_nothing_is_lost(
-    proxy: tuple[Proxy, str], server: Server, tmp_path: Path
-) -> None:
+def test_a_frozen_database_is_answered_for_and_nothing_is_lost(proxy, server, tmp_path):
     link, (process, at) = proxy[0], server
     home = tmp_path / "sender"
     folder = spool(home)
@@ -177,7 +174,7 @@ def rests(at: tuple[str, str]) -> bool:
 
 
 @pytest.mark.long
-def test_a_database_that_refuses_is_answered_for(proxy: tuple[Proxy, str], tmp_path: Path) -> None:
+def test_a_database_that_refuses_is_answered_for(proxy, tmp_path):
     """The process says every half second that it listens; that this fails is no news."""
     settings = {"GRAMWATT_DATABASE_URL": proxy[1], "GRAMWATT_SILENT_AFTER_S": "3"}
     with serving(tmp_path, **settings) as (process, address):
@@ -193,9 +190,7 @@ def test_a_database_that_refuses_is_answered_for(proxy: tuple[Proxy, str], tmp_p
     assert "the database is away" in logged[0]
 
 
-def test_a_connection_that_the_server_ended_while_it_was_idle_is_made_anew(
-    new_postgres: Callable[[], str],
-) -> None:
+def test_a_connection_that_the_server_ended_while_it_was_idle_is_made_anew(new_postgres):
     store = Store(new_postgres())
     number = sa.text("SELECT pg_backend_pid()")
     with store.read() as session:
@@ -210,9 +205,7 @@ def test_a_connection_that_the_server_ended_while_it_was_idle_is_made_anew(
     store.close()
 
 
-def test_an_answer_that_does_not_come_is_given_up_but_not_of_a_migration(
-    proxy: tuple[Proxy, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_does_not_come_is_given_up_but_not_of_a_migration(proxy, monkeypatch):
     monkeypatch.setattr(database._limited_connection(), "answer_s", 0.5)
     monkeypatch.setattr(database, "ANSWER_S", 0.5)
     store = Store(proxy[1])
@@ -225,9 +218,7 @@ def test_an_answer_that_does_not_come_is_given_up_but_not_of_a_migration(
     store.close()
 
 
-def test_the_log_says_once_a_minute_that_a_database_is_away(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_log_says_once_a_minute_that_a_database_is_away(caplog):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     store = Store(f"postgresql://gramwatt@127.0.0.1:{port}/gramwatt")

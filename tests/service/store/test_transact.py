@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from pathlib import Path
 from threading import Barrier, Event
 from time import sleep
 from typing import Any
@@ -66,7 +65,7 @@ def shared(store: Store, *works: Callable[[Session], str]) -> list[Future[str]]:
     return waiting
 
 
-def test_work_that_waits_is_committed_together(light: Service) -> None:
+def test_work_that_waits_is_committed_together(light):
     commits = count()
     sa.event.listen(light.store.engine, "commit", lambda _connection: next(commits))
     wanted = ["2026-02", "2026-03", "2026-04"]
@@ -75,7 +74,7 @@ def test_work_that_waits_is_committed_together(light: Service) -> None:
     assert next(commits) == 2
 
 
-def test_a_failure_takes_back_only_its_own(light: Service) -> None:
+def test_a_failure_takes_back_only_its_own(light):
     def failing(session: Session) -> str:
         report("2026-09")(session)
         raise KeyError("this one alone")
@@ -88,7 +87,7 @@ def test_a_failure_takes_back_only_its_own(light: Service) -> None:
     assert months(light.store) == ["2026-01", "2026-02", "2026-03"]
 
 
-def test_a_full_disk_takes_back_only_what_did_not_fit(light: Service) -> None:
+def test_a_full_disk_takes_back_only_what_did_not_fit(light):
     """SQLite ends the whole transaction then, with what others in it had done before."""
     store = light.store
     begun, go_on = Event(), Event()
@@ -126,9 +125,7 @@ def wait_until_in_line(store: Store, number: int) -> None:
         sleep(0.005)
 
 
-def test_work_whose_commit_fails_is_not_acknowledged(
-    light: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_whose_commit_fails_is_not_acknowledged(light, monkeypatch):
     def broken(_connection: Any) -> None:
         raise OSError("no space left on device")
 
@@ -141,14 +138,14 @@ def test_work_whose_commit_fails_is_not_acknowledged(
 
 
 @pytest.fixture
-def on_server(new_postgres: Callable[[], str]) -> Any:
+def on_server(new_postgres):
     store = Store(new_postgres())
     upgrade(store)
     yield store
     store.close()
 
 
-def test_a_deadlock_is_tried_again_until_both_are_through(on_server: Store) -> None:
+def test_a_deadlock_is_tried_again_until_both_are_through(on_server):
     for month in ("2026-01", "2026-02"):
         on_server.transact(report(month))
     met, attempts = Barrier(2), count()
@@ -179,7 +176,7 @@ def test_a_deadlock_is_tried_again_until_both_are_through(on_server: Store) -> N
     assert next(attempts) == 3  # the one that the database chose came again
 
 
-def test_a_row_that_two_insert_at_once_is_written_by_both(on_server: Store) -> None:
+def test_a_row_that_two_insert_at_once_is_written_by_both(on_server):
     met, done = Barrier(2), []
 
     def keeps(last: int) -> Callable[[Session], None]:
@@ -201,9 +198,7 @@ def test_a_row_that_two_insert_at_once_is_written_by_both(on_server: Store) -> N
     assert sorted(done) == [7, 8]
 
 
-def test_a_conflict_that_does_not_end_is_given_up(
-    on_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conflict_that_does_not_end_is_given_up(on_server, monkeypatch):
     monkeypatch.setattr("gramwatt.service.store.database.CONFLICT_WAIT_S", 0.0)
     attempts = count()
 
@@ -216,9 +211,7 @@ def test_a_conflict_that_does_not_end_is_given_up(
     assert next(attempts) == 6
 
 
-def test_a_duplicate_stays_one_and_is_tried_three_times(
-    on_server: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_duplicate_stays_one_and_is_tried_three_times(on_server, monkeypatch):
     monkeypatch.setattr("gramwatt.service.store.database.CONFLICT_WAIT_S", 0.0)
     attempts = count()
     on_server.transact(report("2026-01"))
@@ -243,9 +236,7 @@ FOR EACH ROW EXECUTE FUNCTION {table}_meets();
 """The first row that is put into a table meets a deadlock; the next ones do not."""
 
 
-def test_a_correction_a_score_and_a_deletion_that_meet_a_deadlock_come_through(
-    on_server: Store, tmp_path: Path
-) -> None:
+def test_a_correction_a_score_and_a_deletion_that_meet_a_deadlock_come_through(on_server, tmp_path):
     service = Service(ServiceConfig(home=tmp_path, database_url=""), on_server)
     ingest(service, "job-1", lines(journal()))
     with on_server.engine.begin() as connection:
@@ -262,7 +253,7 @@ def test_a_correction_a_score_and_a_deletion_that_meet_a_deadlock_come_through(
             assert met == 2, table
 
 
-def test_rows_of_one_key_in_one_upsert_leave_the_newest(service: Service) -> None:
+def test_rows_of_one_key_in_one_upsert_leave_the_newest(service):
     ingest(service, "job-1", lines(journal(minutes=1)))
     with service.store.write() as session:
         known = session.scalars(sa.select(Interval)).one()
@@ -277,7 +268,7 @@ def test_rows_of_one_key_in_one_upsert_leave_the_newest(service: Service) -> Non
         assert (row.seq, row.writer, row.energy_j) == (91, "a", 3.0)
 
 
-def test_a_row_that_is_replaced_has_the_new_values_and_others_stay(service: Service) -> None:
+def test_a_row_that_is_replaced_has_the_new_values_and_others_stay(service):
     def sums(month: str, document: str) -> dict[str, Any]:
         return {"month": month, "project": "", "changes": 1, "document": document}
 
@@ -294,9 +285,7 @@ def test_a_row_that_is_replaced_has_the_new_values_and_others_stay(service: Serv
         ]
 
 
-def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_not_cut(
-    service: Service,
-) -> None:
+def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_not_cut(service):
     ingest(service, "job-1", lines(journal(minutes=1)))
     with service.store.write() as session:
         known = session.scalars(sa.select(Interval)).one()

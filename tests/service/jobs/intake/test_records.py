@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from hypothesis import strategies as st
 
 from gramwatt.collectors.settings.keys import home_key
 from gramwatt.service.api.jobs import lines_of
-from gramwatt.service.container import Service
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.journal import Count, Interval, Statement
 from tests.journals import START, Writer, body, journal, lines
@@ -43,7 +41,7 @@ def upload(client: FlaskClient, data: bytes, **headers: str) -> Any:
     return client.post("/v1/jobs/job-1/records", data=data, content_type=NDJSON, headers=named)
 
 
-def test_a_packed_upload_is_stored_as_the_plain_one(client: FlaskClient) -> None:
+def test_a_packed_upload_is_stored_as_the_plain_one(client):
     first = upload(client, gzip.compress(GOOD), Content_Encoding="gzip")
     assert (first.status_code, first.json["accepted"]) == (200, 9)
     # gzip files may follow each other, and lines may lie across them.
@@ -73,7 +71,7 @@ class Chunks(io.RawIOBase):
 
 
 @given(st.text("ab\n\n", max_size=40).map(str.encode), st.lists(st.integers(0, 40), max_size=6))
-def test_lines_are_those_of_the_body_however_it_arrives(body: bytes, cuts: list[int]) -> None:
+def test_lines_are_those_of_the_body_however_it_arrives(body, cuts):
     places = [0, *sorted(cuts), len(body)]
     chunks = [body[start:end] for start, end in pairwise(places) if body[start:end]]
     sent = body.removesuffix(b"\n").split(b"\n") if body else []
@@ -86,7 +84,7 @@ def test_lines_are_those_of_the_body_however_it_arrives(body: bytes, cuts: list[
         assert one == line or (len(one) > 5 and line.startswith(one))
 
 
-def test_a_bomb_is_refused_as_it_unpacks(client: FlaskClient) -> None:
+def test_a_bomb_is_refused_as_it_unpacks(client):
     """64 MiB of blank lines in 64 kB; the fixture's limit is 1 MiB."""
     bomb = gzip.compress(b"\n" * 2**26)
     answer = upload(client, bomb, Content_Encoding="gzip")
@@ -104,16 +102,12 @@ def test_a_bomb_is_refused_as_it_unpacks(client: FlaskClient) -> None:
         (zlib.compress(GOOD), "gzip", (400, "bad-request")),
     ],
 )
-def test_what_cannot_be_unpacked_is_refused(
-    client: FlaskClient, data: bytes, encoding: str, expected: tuple[int, str]
-) -> None:
+def test_what_cannot_be_unpacked_is_refused(client, data, encoding, expected):
     answer = upload(client, data, Content_Encoding=encoding)
     assert (answer.status_code, answer.json["code"]) == expected
 
 
-def test_fields_of_newer_meters_are_kept_and_used_by_none(
-    client: FlaskClient, light: Service
-) -> None:
+def test_fields_of_newer_meters_are_kept_and_used_by_none(client, light):
     plain = [json.loads(line) for line in GOOD.splitlines()]
     newer = [{**line, "cooling": {"fan": 0.5, "of": [line["seq"]]}} for line in plain]
     newer[2]["profile"] = {"power_capped": 0.5, "bus_busy": 0.25}
@@ -134,7 +128,7 @@ def test_fields_of_newer_meters_are_kept_and_used_by_none(
     assert rows[0]["profile"] == {"power_capped": 0.5, "bus_busy": 0.25}
 
 
-def test_hostile_lines_are_rejected_alone(client: FlaskClient) -> None:
+def test_hostile_lines_are_rejected_alone(client):
     first, *rest = GOOD.splitlines()
     deep, far = b"[" * 100_000, Writer(job="job-1", t0=START).interval(0, 60, 1.0)
     bad = {
@@ -153,20 +147,20 @@ def test_hostile_lines_are_rejected_alone(client: FlaskClient) -> None:
     assert max(len(row["message"]) for row in answer["rejected"]) <= 300
 
 
-def test_many_bad_lines_are_counted_and_some_are_listed(client: FlaskClient) -> None:
+def test_many_bad_lines_are_counted_and_some_are_listed(client):
     answer = upload(client, GOOD + b'1\n{"v":9}\n' * 300).json
     assert (answer["accepted"], answer["rejected_count"]) == (9, 600)
     assert answer["rejected_codes"] == {"bad-json": 300, "newer-version": 300}
     assert [row["line"] for row in answer["rejected"]] == list(range(10, 110))
 
 
-def test_rubbish_is_not_read_to_its_end_and_what_came_before_counts(client: FlaskClient) -> None:
+def test_rubbish_is_not_read_to_its_end_and_what_came_before_counts(client):
     answer = upload(client, GOOD + b"1\n" * 100_000).json
     assert (answer["accepted"], answer["rejected_count"]) == (9, 100_000)
     assert answer["rejected_codes"] == {"bad-json": 10_000, "too-many-refused": 90_000}
 
 
-def test_many_bad_lines_in_a_good_journal_do_not_stop_it(client: FlaskClient) -> None:
+def test_many_bad_lines_in_a_good_journal_do_not_stop_it(client):
     """A meter may fail for a month: its other lines count."""
     meter = Writer(job="job-1", t0=START)
     records = [meter.job(), *(meter.interval(n, n + 1, 1.0) for n in range(1499))]
@@ -176,7 +170,7 @@ def test_many_bad_lines_in_a_good_journal_do_not_stop_it(client: FlaskClient) ->
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[str], int]]]:
+def server(tmp_path):
     """Starts `gramwatt serve` on one home, and stops what still runs in the end."""
     started: list[subprocess.Popen[str]] = []
 
@@ -220,9 +214,7 @@ def exchange(port: int, head: str, data: bytes, *, end: bool = False) -> tuple[i
 
 
 @pytest.mark.long
-def test_a_real_server_bounds_rubbish_reads_chunks_and_keeps_what_it_acknowledged(
-    server: Callable[[], tuple[subprocess.Popen[str], int]], tmp_path: Path
-) -> None:
+def test_a_real_server_bounds_rubbish_reads_chunks_and_keeps_what_it_acknowledged(server, tmp_path):
     """Once 15 MB of short lines had an answer of 636 MB and took 3.6 GB of memory and a minute."""
     process, port = server()
     kind = f"Content-Type: {NDJSON}\r\nAuthorization: Bearer {home_key(tmp_path)}\r\n"
@@ -247,7 +239,7 @@ def test_a_real_server_bounds_rubbish_reads_chunks_and_keeps_what_it_acknowledge
     assert (status, told["accepted"], told["duplicate"]) == (200, 0, 9)
 
 
-def test_why_a_line_is_not_json_is_said_and_a_byte_order_mark_is_taken(light: Service) -> None:
+def test_why_a_line_is_not_json_is_said_and_a_byte_order_mark_is_taken(light):
     sent = lines(journal())
     sent[0] = b"\xef\xbb\xbf" + sent[0]
     number = next(at for at, line in enumerate(sent) if b'"energy_j":' in line)
@@ -257,7 +249,7 @@ def test_why_a_line_is_not_json_is_said_and_a_byte_order_mark_is_taken(light: Se
     assert answer.rejected[0].message == "NaN is not a number of JSON; leave an unknown figure out"
 
 
-def test_a_body_of_x_gzip_is_one_of_gzip(client: FlaskClient) -> None:
+def test_a_body_of_x_gzip_is_one_of_gzip(client):
     answer = client.post(
         "/v1/jobs/job-1/records",
         data=gzip.compress(body(journal())),
