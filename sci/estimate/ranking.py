@@ -43,6 +43,8 @@ SMALL_MODEL = 2e9
 read in 3 to 8 ms, and took as long on cards of half the bandwidth (LocalScore, not shipped)."""
 FULL_FROM = 512.0
 """Concurrent sequences from which a language model is served full; fewer leave devices waiting."""
+GENERAL: tuple[Regime, ...] = ("busy", "sequence", "prefill")
+"""Regimes in which software that is not tuned fills no device beyond the reference."""
 OTHER_VENDORS = ("AMD", "Intel")
 """Vendors whose devices fall short of their data sheets beside NVIDIA's in software tuned to each.
 Of the others no such results were found."""
@@ -75,8 +77,8 @@ class Work(NamedTuple):
     """What the ranking needs of a job; `power_share` is mean over rated power of a device now.
 
     `narrowest` says that the work may choose its precision, `tuned` that its software is tuned to
-    each device, `served` that a language model answers several requests; a `precision` or
-    `power_share` of None is not known.
+    each device, `served` that a language model answers several requests, `trains` that a model is
+    known to be trained; a `precision` or `power_share` of None is not known.
     """
 
     regime: Regime
@@ -86,6 +88,7 @@ class Work(NamedTuple):
     infers: bool = False
     power_share: float | None = None
     served: bool = False
+    trains: bool = False
 
 
 class Log(NamedTuple):
@@ -182,7 +185,8 @@ def work_of(
     regime = REGIMES.get(workload_class or "", "busy")
     if regime == "sequence" and (model_parameters or SMALL_MODEL) < SMALL_MODEL:
         regime = "overhead"
-    return Work(regime, precision, False, tuned, infers, power_share)
+    trains = workload_class == "training"
+    return Work(regime, precision, False, tuned, infers, power_share, trains=trains)
 
 
 def is_tuned(library: str, precision: str | None) -> bool:
@@ -261,13 +265,13 @@ def level(part: Hardware, work: Work, reference: Hardware) -> float | None:
     if work.tuned and part.vendor in OTHER_VENDORS:
         value -= number("other-vendor")
     if is_general(work) and value > 0:
-        return value * number("beyond", "all" if work.infers else "training")
+        return value * number("beyond", "training" if work.trains else "all")
     return value
 
 
 def is_general(work: Work) -> bool:
     """Tell whether the software of the work fills no device beyond the reference."""
-    return not work.tuned and (work.infers or work.regime == "busy")
+    return work.regime in GENERAL and not work.tuned
 
 
 def half_rate(part: Hardware) -> float | None:

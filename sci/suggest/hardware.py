@@ -93,9 +93,9 @@ STEADY = 0.05
 """Error of the time of work whose pace something else sets."""
 LOW_POWER_ERROR = 0.3
 """Error of the power of another device for work that draws little (an estimate)."""
-FOLLOWS = 0.3
-"""Fraction of what a faster device gains that such work gains beyond its overhead (recommenders and
-small batches at 20 to 35 % of rated power)."""
+FOLLOWS, GAINED = 0.3, math.log(1.125)
+"""Fraction of what another device does to time that it does to such work beyond its overhead, and
+the most that a faster one gains so (recommenders and small batches at 13 to 35 % of rating)."""
 FEW_SEQUENCES = 32.0
 """Concurrent sequences of a server of which nothing says how full it is (a choice)."""
 TOO_SLOW = math.log(1.05)
@@ -595,7 +595,8 @@ def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, 
     and what comes on top of it.
     """
     small = (_compared(work, device, "small") or compared).time
-    time = Log(small.value + FOLLOWS * (compared.time.value - small.value), small.spread)
+    moved = max(-GAINED, FOLLOWS * (compared.time.value - small.value))
+    time = Log(small.value + moved, small.spread)
     power, idle = work.power_w, _held_idle(device)
     if power is None or idle is None or not device.part.tdp_w or not work.now.part.tdp_w:
         return time, None
