@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from inspect import Parameter, Signature, cleandoc, signature
 from pathlib import Path
 from types import NoneType
@@ -17,7 +18,6 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    NamedTuple,
     NoReturn,
     Union,
     get_args,
@@ -176,12 +176,18 @@ def request_command(
     its docstring is the command's. What it returns is printed as JSON, or as `lines`. Both may have
     parameters more, by name: arguments and options of the command besides.
     """
-    fields = {name: _Option.of(name, hint) for name, hint in get_type_hints(request).items()}
-    own, view = _more(answer), _more(lines)
-    parameters = [*own, *view, Parameter("source", KEYWORD, default=None, annotation=Source)]
-    for name, option in fields.items():
-        annotation = option.annotation(helps.get(name) or option.words)
-        parameters.append(Parameter(name, KEYWORD, default=None, annotation=annotation))
+    own, view, parameters = _more(answer), _more(lines), list[Parameter]()
+    readers: dict[str, Callable[[Any], Any]] = {}
+    for name, hint in get_type_hints(request).items():
+        kind, read, metavar = _written(hint)
+        flag = flag_of(name).removesuffix("s" if kind == list[str] else "")
+        readers[name] = partial(read, flag)
+        flag += f"/--no-{name}" * (kind is bool)
+        option = typer.Option(flag, metavar=metavar, help=helps.get(name) or _words(hint))
+        parameters.append(
+            Parameter(name, KEYWORD, default=None, annotation=Annotated[kind | None, option])
+        )
+    parameters.insert(0, Parameter("source", KEYWORD, default=None, annotation=Source))
     parameters.append(Parameter("as_json", KEYWORD, default=False, annotation=AsJson))
 
     def command(*, source: str | None, as_json: bool, **values: Any) -> None:
@@ -189,9 +195,7 @@ def request_command(
             {option.name: values.pop(option.name) for option in options} for options in (own, view)
         )
         flags = {
-            name: fields[name].read(value)
-            for name, value in values.items()
-            if value not in (None, [])
+            name: readers[name](value) for name, value in values.items() if value not in (None, [])
         }
         try:
             document = answer({**read_document(source), **flags}, **others)
@@ -203,7 +207,7 @@ def request_command(
             show(*lines(document, **shown))
 
     command.__doc__ = answer.__doc__
-    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    command.__signature__ = Signature([*own, *view, *parameters])  # type: ignore[attr-defined]  # typer reads it
     return command
 
 
@@ -311,45 +315,28 @@ def checked_text(what: str, kind: Any, value: Any) -> Any:
         refuse(f"{what} {error}")
 
 
-class _Option(NamedTuple):
-    """How a field of a request is written on a command line, by its type."""
+def _written(hint: Any) -> tuple[Any, Callable[[str, Any], Any], str | None]:
+    """Return how a field of a request is written on a command line, by its type: what typer makes
+    of it, what reads that with the option's name, and what stands for its value.
+    """
+    kinds = [part for part in get_args(hint) if part is not NoneType]
+    kinds = kinds if get_origin(hint) is Union else [hint]
+    kind = get_origin(kinds[0]) or kinds[0]
+    if len(kinds) > 1:
+        several = any(get_origin(part) is tuple for part in kinds)
+        return (list[str], one_or_several, "NAME") if several else (str, ranged, None)
+    forms: dict[Any, tuple[Any, Callable[[str, Any], Any], str | None]] = {
+        dict: (list[str], counts, "UNIT=N"),
+        tuple: (list[str], as_given, "NAME"),
+        float: (str, number, None),
+        Literal: (str, as_given, None),
+    }
+    return forms.get(kind, (kind, as_given, None))
 
-    flag: str
-    type: Any
-    parse: Callable[[str, Any], Any] | None = None
-    metavar: str | None = None
-    words: str = ""
-    """The words that it takes."""
 
-    @classmethod
-    def of(cls, name: str, hint: Any) -> _Option:
-        """Return the option of a field."""
-        flag, types = flag_of(name), [hint]
-        if get_origin(hint) is Union:
-            types = [part for part in get_args(hint) if part is not NoneType]
-        kind = get_origin(types[0]) or types[0]
-        if len(types) > 1:
-            several = any(get_origin(part) is tuple for part in types)
-            return (
-                cls(flag, list[str], one_or_several, "NAME") if several else cls(flag, str, ranged)
-            )
-        if kind is Literal:
-            return cls(flag, str, words=_words(types[0]))
-        if kind is dict:
-            return cls(flag.removesuffix("s"), list[str], counts, "UNIT=N")
-        if kind is tuple:
-            return cls(flag.removesuffix("s"), list[str], metavar="NAME")
-        if kind is float:
-            return cls(flag, str, number)
-        return cls(f"{flag}/--no-{name}" if kind is bool else flag, kind)
-
-    def annotation(self, text: str) -> Any:
-        """Return what typer makes the option of."""
-        return Annotated[self.type | None, typer.Option(self.flag, metavar=self.metavar, help=text)]
-
-    def read(self, value: Any) -> Any:
-        """Return the value of the field; exit 2 for a text that is none."""
-        return value if self.parse is None else self.parse(self.flag, value)
+def as_given(_flag: str, value: Any) -> Any:
+    """Return the value itself."""
+    return value
 
 
 def number(flag: str, text: str) -> float:
