@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 from pathlib import Path
 from typing import Any
@@ -236,4 +235,4 @@ def _cpu_name(proc: Path) -> str | None:
         key, _, value = line.partition(":")
         if key.strip() in ("model name", "Model", "cpu model"):
             return value.strip()[:512] or None
-    return platform.machine() or None
+    return os.uname().machine or None

@@ -13,8 +13,9 @@ import os
 import selectors
 import signal
 import sys
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gramwatt.collectors.host.codecarbon import starter
 from gramwatt.collectors.meter.device_manager import Dependencies

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from gramwatt.collectors.settings.config import Config, Problem, resolve
 from gramwatt.collectors.settings.files import why

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from enum import IntEnum
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.keys import STORED_FILE, home_key_for, is_loopback, stored_key
@@ -206,14 +207,10 @@ def parse_metrics(value: Any) -> Metrics:
     return Metrics(str(value), host, int(port), frozenset(parts) & METRICS_WORDS)
 
 
-def _setting(parse: Callable[[Any], Any], default: Any = None) -> Any:
-    """Return a field of Config: a setting with the check of its value."""
-    return field(default=default, metadata={"parse": parse})
+class Config(Struct, frozen=True, kw_only=True):
+    """Every setting of one job, each with the check of its value, and its origin.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """Every setting of one job with its origin; `problems` lists what was wrong and ignored.
+    `problems` lists what was wrong and ignored.
 
     `server` and `api_key` are None where the key is not for that server (docs/access.md).
     `cloud_metadata` allows to ask the cloud for the region where no place is given,
@@ -223,26 +220,26 @@ class Config:
     `metrics` where the figures of the running job are served or sent.
     """
 
-    project: str = _setting(_text, "default")
-    name: str = _setting(_text, "")
-    kind: str = _setting(_kind, "training")
-    units: tuple[str, ...] = _setting(_units, ())
-    region: str | None = _setting(_text)
-    zone: str | None = _setting(_text)
-    cloud_metadata: bool = _setting(flag, False)
-    pue: float | None = _setting(_pue)
-    model_id: str | None = _setting(_text)
-    server: str | None = _setting(_url)
-    api_key: str | None = _setting(_text)
-    allow_http: bool = _setting(flag, False)
-    home: Path = field(default_factory=lambda: default_home(os.environ), metadata={"parse": _path})
-    off: bool = _setting(flag, False)
-    allow_host_names: bool = _setting(flag, False)
-    spool_limit_mb: float = _setting(_positive, 512.0)
-    lifetime_years: float | None = _setting(_positive)
-    overlay: Path | None = _setting(_path)
-    metrics: Metrics | None = _setting(parse_metrics)
-    tags: Mapping[str, str] = field(default_factory=dict, metadata={"parse": _tags})
+    project: Annotated[str, _text] = "default"
+    name: Annotated[str, _text] = ""
+    kind: Annotated[str, _kind] = "training"
+    units: Annotated[tuple[str, ...], _units] = ()
+    region: Annotated[str | None, _text] = None
+    zone: Annotated[str | None, _text] = None
+    cloud_metadata: Annotated[bool, flag] = False
+    pue: Annotated[float | None, _pue] = None
+    model_id: Annotated[str | None, _text] = None
+    server: Annotated[str | None, _url] = None
+    api_key: Annotated[str | None, _text] = None
+    allow_http: Annotated[bool, flag] = False
+    home: Annotated[Path, _path] = field(default_factory=lambda: default_home(os.environ))
+    off: Annotated[bool, flag] = False
+    allow_host_names: Annotated[bool, flag] = False
+    spool_limit_mb: Annotated[float, _positive] = 512.0
+    lifetime_years: Annotated[float | None, _positive] = None
+    overlay: Annotated[Path | None, _path] = None
+    metrics: Annotated[Metrics | None, parse_metrics] = None
+    tags: Annotated[Mapping[str, str], _tags] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
@@ -261,9 +258,9 @@ class Config:
 
 
 PARSERS: dict[str, Callable[[Any], Any]] = {
-    "unit" if setting.name == "units" else setting.name: setting.metadata["parse"]
-    for setting in fields(Config)
-    if "parse" in setting.metadata
+    "unit" if name == "units" else name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Config, include_extras=True).items()
+    if get_origin(hint) is Annotated
 }
 """Every key, in the order `gramwatt doctor --settings` lists them, with the check of its value."""
 
@@ -276,8 +273,7 @@ class Trust(IntEnum):
     CALLER = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One place of settings: its name for people, its values by key, and problems in reading it,
     each a sentence.
     """
@@ -387,12 +383,16 @@ def misspelt(
         key = name.removeprefix(PREFIX)
         if key == name or key in own or key in others:
             continue
+        from difflib import get_close_matches  # only a name that is not known pays
+
         if like := get_close_matches(key, own, 1, LIKE):
             yield f"{name} is not known; do you mean {PREFIX}{like[0]}?"
 
 
 def close_matches(name: str, names: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: known ones that are like it, if any."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, names)
     return f"; close matches: {', '.join(close)}" if close else ""
 

@@ -12,7 +12,6 @@ import json
 import os
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
-from socket import inet_aton
 from urllib.parse import urlsplit
 
 from gramwatt.collectors.settings import files
@@ -86,6 +85,8 @@ def is_loopback(server: str) -> bool:
     try:
         address = ip_address(host)
     except ValueError:
+        from socket import inet_aton  # only another spelling pays
+
         try:
             address = ip_address(inet_aton(host))  # 127.1, 2130706433
         except (OSError, UnicodeError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from operator import add
 
@@ -34,15 +33,14 @@ WINDOWS_SHOWN = 2_000
 """As many as one writer journals at most."""
 
 
-@dataclass(slots=True)
-class Window:
+class Window(msgspec.Struct):
     """One window over [start, end), with what was counted in it by unit."""
 
     name: str
     start: datetime
     end: datetime
-    counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    writers: set[tuple[str, str]] = field(default_factory=set)
+    counts: dict[str, float] = msgspec.field(default_factory=lambda: defaultdict(float))
+    writers: set[tuple[str, str]] = msgspec.field(default_factory=set)
 
     @property
     def length_s(self) -> float:

@@ -7,11 +7,12 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from gramwatt.collectors.settings import http
 from gramwatt.collectors.settings.config import Config
