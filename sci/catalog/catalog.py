@@ -93,17 +93,13 @@ NAME_OF_PCI = (
 LISTS = "`gramwatt catalog hardware` lists accelerators, `gramwatt catalog cpus` processors"
 MOST_PHRASES = 4096
 """Most names whose reading is kept."""
-_NAMED_TOO = re.compile(
-    r"(?:instinct|radeon|geforce|quadro|[gr]tx|tesla|arc)\s+(?:\w+\s+)?\w*\d", re.IGNORECASE
-)
+_NAMED_TOO = r"(?i)(?:instinct|radeon|geforce|quadro|[gr]tx|tesla|arc)\s+(?:\w+\s+)?\w*\d"
 """A name beside a PCI id: where that is not known, the id may be of another form of it."""
-_BETWEEN = re.compile(r"[\s,;|()\[\]{}\"'`=*]+|/")
+_BETWEEN = r"[\s,;|()\[\]{}\"'`=*]+|/"
 """What stands between the words of a phrase with the name of a machine."""
-_SEVERAL = re.compile(r"[,;|/]|\b(?:and|or|vs)\b|\s{2,}")
-_COUNTED = re.compile(
-    r"gpu_\d+x_\w+|lit-[a-z]+\d+\w*-\d|[a-z][\w-]*\d[\w-]*:\d{1,2}", re.IGNORECASE
-)
-_OF_MACHINE = re.compile(r"\d.*[._-]|[._-].*\d")
+_SEVERAL = r"[,;|/]|\b(?:and|or|vs)\b|\s{2,}"
+_COUNTED = r"(?i)gpu_\d+x_\w+|lit-[a-z]+\d+\w*-\d|[a-z][\w-]*\d[\w-]*:\d{1,2}"
+_OF_MACHINE = r"\d.*[._-]|[._-].*\d"
 
 
 class Catalog:
@@ -251,7 +247,7 @@ class Catalog:
 
     def instance(self, name: str) -> Instance:
         """Return an instance by id or name; raises AmbiguousName for a family, or LookupFailed."""
-        machines = self._machines_in(name) if _SEVERAL.search(name) else ()
+        machines = self._machines_in(name) if re.search(_SEVERAL, name) else ()
         if len(machines) > 1:
             raise AmbiguousName("instance", name, machines)
         try:
@@ -307,7 +303,7 @@ class Catalog:
         named = dict.fromkeys(
             row_id
             for text in chunks
-            if _OF_MACHINE.search(text)
+            if re.search(_OF_MACHINE, text)
             for row_id in self._instance_names.ids(text)
             if of is None or row_id.partition(":")[0] in of
         )
@@ -322,7 +318,7 @@ class Catalog:
             return None  # "VM.GPU.A10.1/2" are two, "ml.gd-1xgh200" is none
         chunks, named = _chunks(name), self._machines_in(name)
         for text in chunks:
-            if _COUNTED.fullmatch(text) and not named and (item := self._named_machine(text)):
+            if re.fullmatch(_COUNTED, text) and not named and (item := self._named_machine(text)):
                 return item
         slices = [by_rule for text in chunks if "-" in text and (by_rule := tpu_slice(text))]
         counted = [
@@ -468,7 +464,7 @@ class Catalog:
 
     def _of_pci_ids(self, name: str) -> tuple[str, ...]:
         """Return the parts of the PCI id in a name; of a device id alone, whose vendor has it."""
-        ids = frozenset() if _NAMED_TOO.search(name) else pci_ids(name)
+        ids = frozenset() if re.search(_NAMED_TOO, name) else pci_ids(name)
         full = [own for own in self._pci if own in ids or own.partition(":")[2] in ids]
         return self._pci[full[0]] if len(full) == 1 else ()
 
@@ -608,7 +604,7 @@ class Catalog:
 
 
 def _chunks(name: str) -> list[str]:
-    return [text.strip(".:") for text in _BETWEEN.split(name)]
+    return [text.strip(".:") for text in re.split(_BETWEEN, name)]
 
 
 def _least(sets: Sequence[Sequence[str]]) -> tuple[str, ...]:

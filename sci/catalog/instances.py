@@ -65,9 +65,9 @@ WITHOUT_ACCELERATOR = re.compile(
 )
 """Names of machines of Amazon, Google and Azure whose families have none."""
 FAMILY_TAIL = re.compile(r"(?<=.)(?: ?(?:series|vms?|instances?|family))+$")
-_DEVICE_GB = re.compile(r"[\s_(-]+(?P<gb>\d+)gb?\b(?: each)?\)?", re.IGNORECASE)
+_DEVICE_GB = r"(?i)[\s_(-]+(?P<gb>\d+)gb?\b(?: each)?\)?"
 """Memory of a device in its name: "A100-80GB", "A100-80G"."""
-_AS_PRINTED = re.compile(r".*\bhbm\d\w*", re.IGNORECASE)
+_AS_PRINTED = r"(?i).*\bhbm\d\w*"
 """A part's name as drivers print it, whose memory is no more than a piece of the name."""
 NUMBERS: Mapping[str, int] = {
     **dict.fromkeys(("single", "one"), 1),
@@ -76,13 +76,12 @@ NUMBERS: Mapping[str, int] = {
     **{"three": 3, "six": 6, "eight": 8, "sixteen": 16},
 }
 """Words for a number of devices."""
-_SHORT_SIZE = re.compile(r"(?<=\.)(\d*)xl$", re.IGNORECASE)
+_SHORT_SIZE = r"(?i)(?<=\.)(\d*)xl$"
 ATTACHED = re.compile(r"(?:n1-[a-z]+-\d+|(?:n1-)?custom-\d+-\d+)", re.IGNORECASE)
 """Machines of Google to which accelerators are attached, which their names do not say."""
-_SLICE = re.compile(
-    r"(?:(?:gcp|gce|google|cloud)[\s:]+)*(?:tpu[\s-]?(?:pod\s|slice\s)?)?"
-    r"(v2|v3|v4|v5p|v5e|v5litepod|v6e|tpu7x)[\s-]?(\d+)(?:\s(?:tpu|pod|slice|vm))*",
-    re.IGNORECASE,
+_SLICE = (
+    r"(?i)(?:(?:gcp|gce|google|cloud)[\s:]+)*(?:tpu[\s-]?(?:pod\s|slice\s)?)?"
+    r"(v2|v3|v4|v5p|v5e|v5litepod|v6e|tpu7x)[\s-]?(\d+)(?:\s(?:tpu|pod|slice|vm))*"
 )
 _SLICES = {
     "v2": ("google-tpu-v2", 2, 256),
@@ -98,24 +97,18 @@ _SLICES = {
 chip itself), and the chips of the largest."""
 
 
-OTHER_PROVIDERS: Mapping[str, re.Pattern[str]] = {
-    provider: re.compile(pattern, re.IGNORECASE)
-    for provider, pattern in (
-        (
-            "Tencent Cloud",
-            r"(?:hcc)?(?:gn\d|gt\d|gnv\d|pnv\d|pnt\d|gi\d)\w*\.(?:\d*x?large|small|medium)\d*",
-        ),
-        (
-            "Huawei Cloud",
-            r"(?:p\d\w{0,3}|pi\d\w?|g[1-7]\w?|ai\d\w?|kai\w+|physical\.\w+)\.\d*x?large\.\d+\S*",
-        ),
-        (
-            "Volcengine",
-            r"(?:ml|ecs)\.(?:ebm)?(?:hpc)?(?:[vpgix]ni|g1|g1ve|g1te|g1v|pi|veg)\d?\w*\.\w*large",
-        ),
-        ("Baidu AI Cloud", r"(?:bcc|bbc|ebc|ehc|ebci)\.\w+\.c\d+m\d+\S*"),
-        ("Alibaba Cloud", r"ecs\.(?:ebm|s|v|scc)?(?:gn|ga|hfg?n|gpu)\d?\w*(?:-[\w-]+)?\.\w*large"),
-    )
+OTHER_PROVIDERS = {
+    "Tencent Cloud": (
+        r"(?:hcc)?(?:gn\d|gt\d|gnv\d|pnv\d|pnt\d|gi\d)\w*\.(?:\d*x?large|small|medium)\d*"
+    ),
+    "Huawei Cloud": (
+        r"(?:p\d\w{0,3}|pi\d\w?|g[1-7]\w?|ai\d\w?|kai\w+|physical\.\w+)\.\d*x?large\.\d+\S*"
+    ),
+    "Volcengine": (
+        r"(?:ml|ecs)\.(?:ebm)?(?:hpc)?(?:[vpgix]ni|g1|g1ve|g1te|g1v|pi|veg)\d?\w*\.\w*large"
+    ),
+    "Baidu AI Cloud": r"(?:bcc|bbc|ebc|ehc|ebci)\.\w+\.c\d+m\d+\S*",
+    "Alibaba Cloud": r"ecs\.(?:ebm|s|v|scc)?(?:gn|ga|hfg?n|gpu)\d?\w*(?:-[\w-]+)?\.\w*large",
 }
 """Names of machines with accelerators of providers whose lists the catalog does not have."""
 SLICED = frozenset(part for part, _, _ in _SLICES.values())
@@ -269,7 +262,7 @@ def tpu_slice(name: str) -> Instance | None:
 
     None for any other name, and for a number that no slice has.
     """
-    named = _SLICE.fullmatch(bare_machine(name))
+    named = re.fullmatch(_SLICE, bare_machine(name))
     if named is None:
         return None
     generation, number = named[1].lower(), int(named[2])
@@ -327,45 +320,42 @@ def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
         return None
     device_gb = figure.get("gb", figure["all_gb"] / count if "all_gb" in figure else None)
     part = (rule.part or says["part"]) + (" pcie" if "pcie" in says else "")
-    if not _AS_PRINTED.fullmatch(part) and (memory := _DEVICE_GB.search(part)):
+    if not re.fullmatch(_AS_PRINTED, part) and (memory := re.search(_DEVICE_GB, part)):
         part, device_gb = part.replace(memory[0], ""), float(memory["gb"])
     return NamedMachine(part, int(count), vcpu, gib, device_gb, figure.get("vram"), rule.source)
 
 
 _NUMBER = rf"\d{{1,3}}|{'|'.join(NUMBERS)}"
-_COUNT_BEFORE = re.compile(
-    rf"(?<![\d.])(?P<count>{_NUMBER})(?P<times>\s*[x×*]\s*|-?x\s+|[\s-]+)\(?(?:(?:nvidia|amd|intel|google|tesla"
-    r"|gpus?:?|of)\s+)*$",
-    re.IGNORECASE,
+_COUNT_BEFORE = (
+    rf"(?i)(?<![\d.])(?P<count>{_NUMBER})(?P<times>\s*[x×*]\s*|-?x\s+|[\s-]+)\(?(?:(?:nvidia|amd|intel|google|tesla"
+    r"|gpus?:?|of)\s+)*$"
 )
-_COUNT_BEHIND = re.compile(
-    r"s?(?:\s*gpus?|\s*cards?)?\s*[(\[]?\s*[x×*]\s*(?P<count>\d{1,3})\b(?!\s*[gm]i?b)"
+_COUNT_BEHIND = (
+    r"(?i)s?(?:\s*gpus?|\s*cards?)?\s*[(\[]?\s*[x×*]\s*(?P<count>\d{1,3})\b(?!\s*[gm]i?b)"
     r"|\s*[(,]\s*(?P<of>\d{1,2})[\s-]*(?:gpus?|cards?|devices|units|pcs)\b"
-    r"|\s*[:=]\s*(?P<last>\d{1,2})\W*$",
-    re.IGNORECASE,
+    r"|\s*[:=]\s*(?P<last>\d{1,2})\W*$"
 )
-_COUNT_OF_GPUS = re.compile(
-    rf"\b(?P<count>{_NUMBER})[\s-]*(?:gpus?|cards|accelerators|devices)\b"
-    r"|\b(?:num_?|n_?)?gpus?(?:[_ ]?(?:count|num|s))?\s*[:=x]\s*(?P<of>\d{1,2})\b",
-    re.IGNORECASE,
+_COUNT_OF_GPUS = (
+    rf"(?i)\b(?P<count>{_NUMBER})[\s-]*(?:gpus?|cards|accelerators|devices)\b"
+    r"|\b(?:num_?|n_?)?gpus?(?:[_ ]?(?:count|num|s))?\s*[:=x]\s*(?P<of>\d{1,2})\b"
 )
-_MANY = re.compile(r"(?:\ds|gpus|cards|accelerators|devices)\s*$", re.IGNORECASE)
+_MANY = r"(?i)(?:\ds|gpus|cards|accelerators|devices)\s*$"
 
 
 def devices_in(text: str, begin: int, end: int) -> int | None:
     """Return how many devices a phrase says of the part named in it; None where it says none."""
     before, behind = text[:begin], text[end:]
-    counted = _COUNT_BEFORE.search(before)
+    counted = re.search(_COUNT_BEFORE, before)
     if counted and (
         set(counted["times"]) & set("x×*X")
         or counted["count"].lower() in NUMBERS
-        or _MANY.search(text[begin:end])
+        or re.search(_MANY, text[begin:end])
         or re.match(r"s\b|.{0,12}\b(?:gpus|cards|accelerators)\b", behind, re.IGNORECASE)
     ):
         return _number(counted["count"])
-    if match := _COUNT_BEHIND.match(behind):
+    if match := re.match(_COUNT_BEHIND, behind):
         return _number(match["count"] or match["of"] or match["last"])
-    if match := _COUNT_OF_GPUS.search(text):
+    if match := re.search(_COUNT_OF_GPUS, text):
         return _number(match["count"] or match["of"])
     return None
 
@@ -378,7 +368,8 @@ def _number(text: str) -> int | None:
 def other_provider(name: str) -> str | None:
     """Return the provider whose machine a name is, of those that the catalog does not have."""
     bare = bare_machine(name)
-    return next((who for who, names in OTHER_PROVIDERS.items() if names.fullmatch(bare)), None)
+    providers = (who for who, names in OTHER_PROVIDERS.items() if re.fullmatch(names, bare, re.I))
+    return next(providers, None)
 
 
 class InstanceNames(Names):
@@ -424,7 +415,7 @@ class InstanceNames(Names):
         exact = self._ids(name)
         if exact:
             return exact
-        bare = _SHORT_SIZE.sub(r"\1xlarge", bare_machine(name))
+        bare = re.sub(_SHORT_SIZE, r"\1xlarge", bare_machine(name))
         return self._ids(bare)
 
     def begun(self, name: str) -> tuple[str, ...]:

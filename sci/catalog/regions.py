@@ -40,19 +40,19 @@ PROVIDER_NAMES = {
 }
 """Other names of providers."""
 ZONE_SUFFIXES = {
-    "aws": re.compile(r"(?<=\d)[a-z]$|(?<=[a-z]{3})-\d$"),
-    "gcp": re.compile(r"-(?:ai\d+)?[a-z]$"),
-    "azure": re.compile(r"-[1-3]$"),
-    "oracle": re.compile(r"-ad-[1-3]$"),
-    "scaleway": re.compile(r"-[1-3]$"),
-    "ibm": re.compile(r"-[1-3]$"),
-    "coreweave": re.compile(r"[a-z]$"),
-    "alibaba": re.compile(r"-?[a-z]$"),
-    "hetzner": re.compile(r"-dc\d+$"),
-    "ovh": re.compile(r"-?\d+(?:-[a-z])?$|-[a-z]$"),
+    "aws": r"(?<=\d)[a-z]$|(?<=[a-z]{3})-\d$",
+    "gcp": r"-(?:ai\d+)?[a-z]$",
+    "azure": r"-[1-3]$",
+    "oracle": r"-ad-[1-3]$",
+    "scaleway": r"-[1-3]$",
+    "ibm": r"-[1-3]$",
+    "coreweave": r"[a-z]$",
+    "alibaba": r"-?[a-z]$",
+    "hetzner": r"-dc\d+$",
+    "ovh": r"-?\d+(?:-[a-z])?$|-[a-z]$",
 }
 """What a zone of a region has behind the region's name, by provider."""
-_PATH = re.compile(
+_PATH = (
     r"(?:https?://[^/]+/(?:\w+/)*?)?(?:projects/[^/]+/)?(?:zones|regions|locations)/"
     r"|^(?:\S+\s+)?\S*(?:region|zone|location)\S?\s*[=:]\s*|[\\,;]\s*$|^arn:aws[\w-]*:\w*:|:\w*:[\w/-]*$|\.compute\.internal$"
     r"|^\((?:us|europe|asia pacific|canada|africa|middle east|south america|mexico)\) "
@@ -63,15 +63,16 @@ AREAS = re.compile(
     r"|israel|china|mexico|(?:aws )?govcloud"
 )
 """What AWS writes before the place of a region: "Europe (Frankfurt)"."""
-_ZONE_ID = re.compile(r"([a-z]+\d)(?:-([a-z]{3})\d)?-az\d+")
-_WAVELENGTH = re.compile(r"(.+)-wl\d-([a-z]{3})-wlz-\d")
-_BRACKETS = re.compile(r"(.*?)\s*\(([^()]+)\)")
-_BETWEEN = re.compile(r"(?<=\S)\s+#.*$|[^a-z0-9-]+")
-_REGION_LIKE = re.compile(
-    r"[a-z]{2,}(?:-[a-z]+)+-?\d{1,2}(?:-?[a-z])?|(?:east|west|north|south|central|europe|asia)[a-z]+\d?"
+_ZONE_ID = r"([a-z]+\d)(?:-([a-z]{3})\d)?-az\d+"
+_WAVELENGTH = r"(.+)-wl\d-([a-z]{3})-wlz-\d"
+_BRACKETS = r"(.*?)\s*\(([^()]+)\)"
+_BETWEEN = r"(?<=\S)\s+#.*$|[^a-z0-9-]+"
+_REGION_LIKE = (
+    r"[a-z]{2,}(?:-[a-z]+)+-?\d{1,2}(?:-?[a-z])?"
+    r"|(?:east|west|north|south|central|europe|asia)[a-z]+\d?"
 )
 """Words of a line that may be a region of Amazon, Google or Azure."""
-_DIRECTION = re.compile(r"gov|north|south|east|west|central")
+_DIRECTION = r"gov|north|south|east|west|central"
 
 
 Pue = Annotated[float, between(1, 5)]
@@ -219,8 +220,8 @@ class RegionNames:
         """
         text = re.sub("[\"'`]", "", name.strip().lower())
         text = re.sub(r"^--?[\w-]+[ =]+|\s+--.*$", "", text)
-        text = _PATH.sub("", text).strip()
-        bracketed = _BRACKETS.fullmatch(text)
+        text = re.sub(_PATH, "", text).strip()
+        bracketed = re.fullmatch(_BRACKETS, text)
         if bracketed and (of := PROVIDER_NAMES.get(bracketed[2], bracketed[2])) in self._providers:
             text = f"{of}:{bracketed[1]}"
         ids = list(dict.fromkeys(self._named(text)))
@@ -238,7 +239,7 @@ class RegionNames:
         provider, own = self._split(text)
         spelled = (
             *(own, own.replace(" ", ""), own.replace(" ", "-"), own.replace("_", "-")),
-            *(_BRACKETS.sub(part, own) for part in (r"\1", r"\2")),
+            *(re.sub(_BRACKETS, part, own) for part in (r"\1", r"\2")),
         )
         turned = () if " " in own else (self._turned,)  # "US East" is AWS's too
         for forms in (self._whole, self._zones, *turned, self._short):
@@ -250,7 +251,7 @@ class RegionNames:
 
     def _in_phrase(self, text: str) -> list[str]:
         """Return the regions that a line has the names of: a command, a setting, an address."""
-        words = [word for word in _BETWEEN.split(text) if _REGION_LIKE.fullmatch(word)]
+        words = [word for word in re.split(_BETWEEN, text) if re.fullmatch(_REGION_LIKE, word)]
         if len(words) == 1 and words[0] == text:
             return []
         named = [
@@ -313,20 +314,20 @@ class RegionNames:
 
     def _outer(self, provider: str, own: str) -> Iterator[str]:
         if provider == "aws":
-            if by_id := _ZONE_ID.fullmatch(own):
+            if by_id := re.fullmatch(_ZONE_ID, own):
                 region, city = self._by_code.get(by_id[1], ""), by_id[2]
                 yield f"{region}-{city}" if city else region
-            if carrier := _WAVELENGTH.fullmatch(own):
+            if carrier := re.fullmatch(_WAVELENGTH, own):
                 yield f"{carrier[1]}-{carrier[2]}"
         suffix = ZONE_SUFFIXES.get(provider)
-        while suffix and (match := suffix.search(own)):
+        while suffix and (match := re.search(suffix, own)):
             own = own[: match.start()]
             yield own
 
     def _at(self, text: str) -> list[str]:
         """Return the regions of a place: of the provider, or of the one that writes names so."""
         provider, own = self._split(text)
-        bracketed = _BRACKETS.fullmatch(own)
+        bracketed = re.fullmatch(_BRACKETS, own)
         places = (plain(own), plain(bracketed[2])) if bracketed else (plain(own),)
         at = [
             region
@@ -362,13 +363,13 @@ class RegionNames:
 
 def _turned(name: str) -> tuple[list[str], str]:
     """Return the directions in a name, sorted, and what else it has."""
-    return sorted(_DIRECTION.findall(name)), _DIRECTION.sub("", name)
+    return sorted(re.findall(_DIRECTION, name)), re.sub(_DIRECTION, "", name)
 
 
 def _code(name: str) -> str:
     """Return AWS's short code of a region, as ids of zones have it: use1 of us-east-1."""
     area, *middle, number = name.split("-")
-    return area + "".join(part[0] for part in _DIRECTION.findall("".join(middle))) + number
+    return area + "".join(part[0] for part in re.findall(_DIRECTION, "".join(middle))) + number
 
 
 def close_regions(name: str, regions: Mapping[str, Region]) -> list[str]:

@@ -16,24 +16,18 @@ from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.printed import bare_part
 from gramwatt.sci.figures.errors import AmbiguousName, ScoreError
 
-_NAME = re.compile(
-    r"(?P<board>.+?)[\s:_-]+(?:MIG[\s_-]+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:[+.-]\w+)*)",
-    re.IGNORECASE,
-)
+_NAME = r"(?i)(?P<board>.+?)[\s:_-]+(?:MIG[\s_-]+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:[+.-]\w+)*)"
 """How drivers, labels of Kubernetes and users name a slice: by its board, and what it has of it."""
-_PROFILE = re.compile(
-    r"(?:(?P<own>\d)c\.)?(?P<profile>(?P<processors>\d)g\.(?P<memory>\d+)gb)(?:[+.-]\w+)*"
-)
+_PROFILE = r"(?:(?P<own>\d)c\.)?(?P<profile>(?P<processors>\d)g\.(?P<memory>\d+)gb)(?:[+.-]\w+)*"
 
 
-_VGPU = re.compile(r"(?P<board>.+?)-(?P<slice>(?P<memory>\d+)[abcq])", re.IGNORECASE)
+_VGPU = r"(?i)(?P<board>.+?)-(?P<slice>(?P<memory>\d+)[abcq])"
 """How drivers in virtual machines name a vGPU: by its board, memory [GB] and licence."""
-_ALONE = re.compile(
-    r"(?:\S*/)?(?:(?:nvidia[\s_-]+)?mig[\s_-]+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:[+.-]\w+)*)",
-    re.IGNORECASE,
+_ALONE = (
+    r"(?i)(?:\S*/)?(?:(?:nvidia[\s_-]+)?mig[\s_-]+)?(?P<slice>(?:\dc\.)?[1-7]g\.\d+gb(?:[+.-]\w+)*)"
 )
 """A slice whose board is not said, as resources of Kubernetes name it."""
-_SHARED = re.compile(r"-shared$")
+_SHARED = r"-shared$"
 """What labels of Kubernetes add to the name of a device that several containers take turns on."""
 
 
@@ -57,14 +51,14 @@ def split_name(name: str) -> tuple[str, str | None]:
     No slice for any other name.
     """
     bare = bare_part(name)
-    named = _NAME.fullmatch(bare) or _VGPU.fullmatch(bare)
+    named = re.fullmatch(_NAME, bare) or re.fullmatch(_VGPU, bare)
     if named is None:
         return name, None
-    return named["board"], _SHARED.sub("", named["slice"].lower())
+    return named["board"], re.sub(_SHARED, "", named["slice"].lower())
 
 
 def _slice_id(board: str, piece: str) -> str:
-    return f"{board} MIG {piece}" if _PROFILE.fullmatch(piece) else f"{board}-{piece}"
+    return f"{board} MIG {piece}" if re.fullmatch(_PROFILE, piece) else f"{board}-{piece}"
 
 
 def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
@@ -72,7 +66,7 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
 
     Raises LookupFailed, with the names of slices where a slice's board is ambiguous, or ScoreError.
     """
-    if alone := _ALONE.fullmatch(bare_part(name)):
+    if alone := re.fullmatch(_ALONE, bare_part(name)):
         return _on_any_board(catalog, name, alone["slice"].lower())
     board, piece = split_name(name)
     try:
@@ -90,7 +84,7 @@ def find_part(catalog: Catalog, name: str) -> tuple[Hardware, Slice | None]:
 
 def _on_any_board(catalog: Catalog, name: str, piece: str) -> tuple[Hardware, Slice]:
     """Return a slice and the board that has it; raises AmbiguousName where several boards do."""
-    match = _PROFILE.fullmatch(piece)
+    match = re.fullmatch(_PROFILE, piece)
     boards = [
         board
         for board in catalog.all_hardware()
@@ -114,8 +108,8 @@ def slice_of(part: Hardware, name: str) -> Slice:
 
     What follows the memory ("+me", "+gfx") says which media engines a slice has, and no more.
     """
-    match = _PROFILE.fullmatch(name)
-    if _VGPU.fullmatch(f"{part.id}-{name}") and vgpu_fraction(part, name) < 1:
+    match = re.fullmatch(_PROFILE, name)
+    if re.fullmatch(_VGPU, f"{part.id}-{name}") and vgpu_fraction(part, name) < 1:
         return Slice(part, name, vgpu_fraction(part, name), float(name[:-1]))
     if (
         match
@@ -147,9 +141,9 @@ def _is_whole(part: Hardware, piece: str) -> bool:
 
 
 def _slice(part: Hardware, name: str) -> Slice:
-    match = _PROFILE.fullmatch(name)
+    match = re.fullmatch(_PROFILE, name)
     assert match  # the catalog's profiles are tested, others were matched
-    whole = _PROFILE.fullmatch(part.mig_profiles[-1])
+    whole = re.fullmatch(_PROFILE, part.mig_profiles[-1])
     assert whole
     processors = int(match["own"] or match["processors"]) / int(whole["processors"])
     return Slice(part, name, processors, float(match["memory"]))
