@@ -56,6 +56,14 @@ def own_surroundings(tmp_path_factory, monkeypatch):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(home / name.lower()))
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The home of gramwatt, which is not there yet, and the test's folder as the current one."""
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
 @pytest.fixture(autouse=True)
 def untouched_checkout():
     """Fail a test that leaves a file at the top of the checkout, where relative paths end."""

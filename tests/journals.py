@@ -155,6 +155,13 @@ def body(records: Sequence[AnyRecord]) -> bytes:
     return b"\n".join(lines(records)) + b"\n"
 
 
+def figure(value: float, low: float, high: float, unit: str = "gCO2e") -> dict[str, Any]:
+    """A measured figure, as JSON documents have it."""
+    return {"value": value, "low": low, "high": high, "unit": unit, "kind": "measured"} | {
+        "source": "x"
+    }
+
+
 class FakeGrid:
     """A grid that goes through `values` [gCO2e/kWh] again and again, each for `step_s`.
 

@@ -14,37 +14,27 @@ import pytest
 
 from gramwatt.service.demo import flow
 from gramwatt.service.demo.flow import Settings, Training
+from tests.journals import figure
 
 COMMAND = [sys.executable, "-m", "gramwatt", "demo"]
-
-
-def quantity(value: float, low: float, high: float, unit: str) -> dict[str, Any]:
-    return {
-        "value": value,
-        "low": low,
-        "high": high,
-        "unit": unit,
-        "kind": "measured",
-        "source": "x",
-    }
 
 
 def job_document(**changes: Any) -> dict[str, Any]:
     return {
         "zone": "DE",
         "conformance": "conforming",
-        "energy_kwh": quantity(2.5e-4, 1.5e-4, 3.5e-4, "kWh"),
-        "operational_g": quantity(0.0855, 0.03, 0.16, "gCO2e"),
+        "energy_kwh": figure(2.5e-4, 1.5e-4, 3.5e-4, "kWh"),
+        "operational_g": figure(0.0855, 0.03, 0.16, "gCO2e"),
         "embodied_g": None,
         "sci": [
             {
                 "unit": "image",
                 "count": 4e5,
-                "g_per_unit": quantity(2.14e-7, 1e-7, 4e-7, "gCO2e/image"),
+                "g_per_unit": figure(2.14e-7, 1e-7, 4e-7, "gCO2e/image"),
             }
         ],
         "data_quality": {"grade": "D", "energy": {"estimated": 0.997, "measured": 0.003}},
-        "method": {"intensity_g_per_kwh": quantity(341.6, 222, 461, "gCO2e/kWh")},
+        "method": {"intensity_g_per_kwh": figure(341.6, 222, 461, "gCO2e/kWh")},
     } | changes
 
 
@@ -149,12 +139,11 @@ def test_a_zone_of_the_users_overlay_is_known(monkeypatch, tmp_path):
 
 
 def test_the_whole_demo(tmp_path):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # else lines name where it is
+    line = [*COMMAND, "--zone", "DE", "--seconds", "2", "-o", "out"]
+    environ = {**os.environ, "PATH": path}
     done = subprocess.run(
-        [*COMMAND, "--zone", "DE", "--seconds", "2", "-o", "out"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
+        line, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=120
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

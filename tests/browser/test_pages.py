@@ -288,13 +288,18 @@ def test_a_name_of_any_length_takes_two_lines_in_the_list(page):
     assert max(heights) < 120
 
 
-def test_keys_go_through_the_list_in_reading_order(page):
-    visit(page, "/jobs")
+def tabbed(page, address, presses):
+    """What has the focus after each press of the tabulator."""
+    visit(page, address)
     order = []
-    for _ in range(26):
+    for _ in range(presses):
         page.keyboard.press("Tab")
         order.append(page.evaluate(FOCUSED))
-    assert order == [
+    return order
+
+
+def test_keys_go_through_the_list_in_reading_order(page):
+    assert tabbed(page, "/jobs", 26) == [
         *("Skip to content", "gramwatt", *NAVIGATION),
         *("q", "project", "state", "Show", "More filters", "Table of jobs"),
         *("Started", "Time", "Energy", "CO2e", "SCI", "Compare at work running"),
@@ -306,12 +311,7 @@ def test_keys_go_through_the_list_in_reading_order(page):
 
 
 def test_keys_go_through_a_report_in_reading_order(page):
-    visit(page, "/jobs/cluster")
-    order = []
-    for _ in range(21):
-        page.keyboard.press("Tab")
-        order.append(page.evaluate(FOCUSED))
-    assert order == [
+    assert tabbed(page, "/jobs/cluster", 21) == [
         *("Skip to the report", "gramwatt", *NAVIGATION),
         *("Whole report", "Compare", "PDF", "Whole PDF", "HTML", "JSON", "Revisions"),
     ]

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,13 @@ def start_postgres(folder: Path) -> Any:
 
         postgres_server.pgexec = patient
         return get_server(folder)
+
+
+def at_once(count: int, act: Callable[..., object], *arguments: object) -> None:
+    """Let as many threads do the same, and wait for all."""
+    with ThreadPoolExecutor(count) as threads:
+        for done in [threads.submit(act, *arguments) for _ in range(count)]:
+            done.result()
 
 
 def eventually(

@@ -24,11 +24,9 @@ from tests.service.object_store import object_store
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(tmp_path, home):
     """A home with jobs of 600 W for three minutes: two in May, one across its end, one running."""
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    service = open_store(tmp_path / "home")
+    service = open_store(home)
     ends = START.replace(month=6, day=1, hour=0, minute=0) - timedelta(minutes=1)
     for name, start in (("a", START), ("b", START + timedelta(days=1)), ("edge", ends)):
         ingest(service, name, lines(journal(name, start=start)))

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import closing
 from http import HTTPStatus
@@ -28,7 +27,7 @@ from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.rendering import RenderProcess, render
 from tests.journals import body, journal, lines
 from tests.service.keyed import client_of
-from tests.service.processes import DIRECT, KEYS, eventually, get, running, send, serving
+from tests.service.processes import DIRECT, KEYS, at_once, eventually, get, running, send, serving
 
 
 @pytest.mark.long
@@ -186,11 +185,7 @@ def test_reports_of_a_server_are_rendered_in_a_child_that_is_replaced_when_it_di
             sizes.append(len(eventually(rendered, 300)))
 
         before = resident_mib(process.popen.pid)
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(8, ask)
         assert len(sizes) == 8
         assert len(set(sizes)) == 1
         assert resident_mib(process.popen.pid) - before < 60  # 227 MiB when threads rendered

@@ -5,17 +5,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.cli.summary import summary_lines
-
-
-def quantity(value: float, low: float, high: float, unit: str = "gCO2e") -> dict[str, Any]:
-    return {
-        "value": value,
-        "low": low,
-        "high": high,
-        "unit": unit,
-        "kind": "measured",
-        "source": "x",
-    }
+from tests.journals import figure
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -26,15 +16,15 @@ def document(**changes: Any) -> dict[str, Any]:
         "state": "completed",
         "duration_s": 42.18,
         "provisional": False,
-        "energy_kwh": quantity(0.0012345, 0.00122, 0.00125, "kWh"),
-        "operational_g": quantity(0.4321, 0.30, 0.60),
+        "energy_kwh": figure(0.0012345, 0.00122, 0.00125, "kWh"),
+        "operational_g": figure(0.4321, 0.30, 0.60),
         "embodied_g": None,
         "total_g": None,
         "sci": [
             {
                 "unit": "image",
                 "count": 4096.0,
-                "g_per_unit": quantity(1e-4, 8e-5, 1.3e-4, "gCO2e/image"),
+                "g_per_unit": figure(1e-4, 8e-5, 1.3e-4, "gCO2e/image"),
             }
         ],
         "conformance": "conforming-with-deviations",

@@ -52,14 +52,6 @@ def only(findings: list[Finding]) -> Finding:
     return finding
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A home and a working folder of the test's own."""
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "home"
-
-
 def test_every_gpu_is_named_with_the_calls_that_do_not_answer(tmp_path):
     silent = [{"type": "unsupported", "call": "utilisation"}]
     port = nvml(gpu(name="Whole"), gpu(name="Mute", faults=silent))

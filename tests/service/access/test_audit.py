@@ -39,9 +39,7 @@ def test_who_follows_the_log_gets_every_entry_once_and_in_order(logged, monkeypa
     assert [json.loads(line)["number"] for line in out.splitlines()] == [4, 5]
 
 
-def test_what_takes_data_out_or_brings_it_back_is_an_entry(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+def test_what_takes_data_out_or_brings_it_back_is_an_entry(home):
     gramwatt("admin", "db", "upgrade")
     service = Service.open(from_environment())
     ingest(service, "job-1", lines(journal()))

@@ -26,13 +26,6 @@ from tests.service.cli.command import gramwatt
 from tests.service.keyed import NO_KEY, bearer, client_of
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "home"
-
-
 def test_a_key_is_made_listed_used_and_revoked(home):
     nothing = "no key; make one: gramwatt admin key create NAME --scope ingest\n"
     assert gramwatt("admin", "key", "list") == (0, nothing, "")

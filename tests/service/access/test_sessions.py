@@ -16,13 +16,6 @@ from tests.service.keyed import NO_KEY, client_of, with_settings
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def app(home):
     gramwatt("admin", "key", "list")  # makes the tables
     return create_app(Service.open(from_environment()))

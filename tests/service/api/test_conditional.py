@@ -1,7 +1,6 @@
 """Conditional requests and requests that are sent again."""
 
 import json
-import threading
 
 import pytest
 
@@ -9,6 +8,7 @@ from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.service.keyed import client_of, statements, with_settings
+from tests.service.processes import at_once
 
 READS = (
     "/v1/jobs",
@@ -151,11 +151,7 @@ def test_of_many_at_once_with_one_key_one_is_done(client, light):
             )
         )
 
-    threads = [threading.Thread(target=send) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(6, send)
     assert {answer.status_code for answer in answers} <= {200, 409}
     assert {json.dumps(answer.json) for answer in answers if answer.status_code == 200}
     corrections = client.get("/v1/jobs/job-1/report").json["corrections"]

@@ -34,6 +34,7 @@ from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import Writer, journal, lines
 from tests.service.keyed import bearer, client_of, statements, with_settings
+from tests.service.processes import at_once
 
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -206,11 +207,7 @@ def test_processes_that_check_at_once_make_one_alert(service):
     client = client_of(service)
     run_job(service)
     set_budget(client, total_kg(client), email="lead@example.org")
-    threads = [threading.Thread(target=do, args=(service, "budgets")) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(6, do, service, "budgets")
     assert thresholds(client) == [50.0, 80.0, 100.0]
     assert len(messages(client)) == 3
 
@@ -382,9 +379,26 @@ def receiver(*answers, kind=Receiver):
         server.server_close()
 
 
+HOOKS = {"webhook_secret": "s", "webhook_hosts": ("localhost",)}
+
+
 def told(service, **settings):
     """The service with settings for alerts, over the same store."""
-    return with_settings(service, alerts=AlertSettings(**settings))
+    return with_settings(service, alerts=AlertSettings(**settings or HOOKS))
+
+
+def alerted(light, address, **more):
+    """A service with a spent budget whose alerts wait for a webhook, and a client of it."""
+    service = told(light)
+    client = client_of(service)
+    run_job(service)
+    set_budget(client, total_kg(client), webhook=address, **{"thresholds": [100], **more})
+    do(service, "budgets")
+    return service, client
+
+
+def alerted_by(light, server, **more):
+    return alerted(light, f"http://localhost:{server.server_port}/", **more)
 
 
 def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(light, clock):
@@ -429,12 +443,7 @@ def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(light, clock):
 
 def test_a_receiver_says_when_to_come_again_and_that_it_is_gone(light, clock):
     with receiver(503, 410) as server:
-        service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-        client = client_of(service)
-        run_job(service)
-        url = f"http://localhost:{server.server_port}/"
-        set_budget(client, total_kg(client), thresholds=[100], webhook=url)
-        do(service, "budgets")
+        service, client = alerted_by(light, server)
         do(service, "outbox")
         (message,) = messages(client)
         wait = datetime.fromisoformat(message["next_at"]) - clock.now
@@ -462,7 +471,7 @@ class Dripping(BaseHTTPRequestHandler):
 def test_a_receiver_that_answers_byte_by_byte_holds_up_no_other_message(light, monkeypatch):
     monkeypatch.setattr(notifications, "TIMEOUT_S", 0.5)
     with receiver(kind=Dripping) as slow, receiver() as server:
-        service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
+        service = told(light)
         client = client_of(service)
         for project, port in (("a", slow.server_port), ("b", server.server_port)):
             run_job(service, f"job-{project}", project=project)
@@ -542,11 +551,7 @@ def test_a_webhook_that_cannot_be_asked_is_refused_without_its_path(client, end)
 
 
 def test_a_message_that_is_never_taken_is_given_up_and_stays_to_be_seen(light, clock):
-    service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-    client = client_of(service)
-    run_job(service)
-    set_budget(client, total_kg(client), thresholds=[100], webhook="http://localhost:9/x")
-    do(service, "budgets")
+    service, client = alerted(light, "http://localhost:9/x")
     began, next_at = clock.now, ""
     while next_at is not None:
         clock.now = datetime.fromisoformat(next_at) if next_at else began
@@ -560,11 +565,7 @@ def test_a_message_that_is_never_taken_is_given_up_and_stays_to_be_seen(light, c
 
 
 def test_a_message_put_off_while_the_clock_was_ahead_is_tried_now(light, clock):
-    service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-    client = client_of(service)
-    run_job(service)
-    set_budget(client, total_kg(client), thresholds=[100], webhook="http://localhost:9/x")
-    do(service, "budgets")
+    service, client = alerted(light, "http://localhost:9/x")
     clock.turn(days=180)
     do(service, "outbox")
     clock.turn(days=-180)
@@ -575,17 +576,8 @@ def test_a_message_put_off_while_the_clock_was_ahead_is_tried_now(light, clock):
 
 def test_of_several_processes_one_sends_a_message(light):
     with receiver() as server:
-        service = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-        client = client_of(service)
-        run_job(service)
-        url = f"http://localhost:{server.server_port}/"
-        set_budget(client, total_kg(client), webhook=url)
-        do(service, "budgets")
-        threads = [threading.Thread(target=do, args=(service, "outbox")) for _ in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        service, client = alerted_by(light, server, thresholds=[50, 80, 100])
+        at_once(5, do, service, "outbox")
         do(service, "outbox")
         assert len(server.got) == 3
         assert {m["state"] for m in messages(client)} == {"sent"}
@@ -593,12 +585,7 @@ def test_of_several_processes_one_sends_a_message(light):
 
 def test_nothing_is_sent_without_a_secret_or_to_a_network_behind_the_server(light, clock):
     with receiver() as server:
-        allowed = told(light, webhook_secret="s", webhook_hosts=("localhost",))
-        client = client_of(allowed)
-        run_job(light)
-        url = f"http://localhost:{server.server_port}/"
-        set_budget(client, total_kg(client), thresholds=[100], webhook=url)
-        do(allowed, "budgets")
+        _, client = alerted_by(light, server)
         for settings, why in (
             ({"webhook_hosts": ("localhost",)}, "GRAMWATT_WEBHOOK_SECRET"),
             ({"webhook_secret": "s"}, "GRAMWATT_WEBHOOK_HOSTS"),  # allowed no longer

@@ -1,7 +1,6 @@
 """Journals written by one store and read into another: the same jobs and figures."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -66,10 +65,8 @@ def test_what_has_no_journal_any_more_is_said_and_left_out(light, tmp_path):
     assert answers["job-3"].duplicate == 9
 
 
-def test_the_commands_write_and_read_a_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    service = Service.open(replace(from_environment(), home=tmp_path / "home"))
+def test_the_commands_write_and_read_a_folder(home, tmp_path):
+    service = Service.open(from_environment())
     upgrade(service.store)
     ingest(service, "job-1", lines(journal()))
     service.store.close()

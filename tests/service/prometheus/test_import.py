@@ -261,8 +261,7 @@ def test_a_mapping_that_cannot_be_used_says_where(tmp_path, text, said):
     assert said in str(error.value)
 
 
-def test_the_command_imports_and_says_what_is_wrong(prometheus, tmp_path, monkeypatch):
-    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path / "home"))
+def test_the_command_imports_and_says_what_is_wrong(prometheus, home, tmp_path):
     prometheus.add(ENERGY, labels("a"), counter(0, 3600))
     (tmp_path / "map.toml").write_text(MAP)
     (tmp_path / "token").write_text("secret\n")
