@@ -281,11 +281,15 @@ class Totals:
         self._named = place
         return place
 
-    def write(self, place: int, total: float) -> None:
-        """Set a total [R]: one store, which a kill cannot cut."""
+    def write(self, place: int, total: float) -> bool:
+        """Set a total [R]: one store, which a kill cannot cut. False where the job has ended, which
+        is looked at afterwards: what a meter reads at the end has all that was written before it.
+        """
         numbers = self._numbers  # another thread may end the job
-        if numbers is not None:
-            numbers[place] = total
+        if numbers is None:
+            return False
+        numbers[place] = total
+        return numbers[0] != ENDED
 
     def append(self, message: Mapping[str, Any]) -> bool:
         """Add a line; False where it has no room."""

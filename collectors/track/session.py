@@ -355,7 +355,7 @@ class Client:
         if self._totals is None and self._folder and self.role == WORKER and self.alive:
             self._pid = os.getpid()
             self._totals = Totals.make(self._folder, self._first())
-        return self._totals if self._ours() and not self._over else None
+        return self._totals if self._pid == os.getpid() and not self._over else None
 
     def _send(self, message: dict[str, Any]) -> None:
         totals = self._enter()
@@ -370,17 +370,17 @@ class Client:
 
     def _add_up(self) -> None:
         number = len(self._amounts)
-        totals, written = self._enter(), True
+        totals = self._enter()
+        written = totals is not None
         for unit, amount, phase in self._amounts[:number] if totals else ():
             place = self._places.get((unit, phase)) or self._new_place(unit, phase)
-            if place is None:
+            if totals is None or place is None:
                 written = False
-            elif totals is not None:
-                total = self._sums[place] = self._sums[place] + amount
-                totals.write(place, total)
+                continue
+            total = self._sums[place] = self._sums[place] + amount
+            written = totals.write(place, total) and written
         del self._amounts[:number]
-        # Looked at after they were written: what a meter reads at the end has all before it.
-        if totals is None or totals.ended or not written:
+        if not written:
             text = f"job {self.job_id} has ended, does not run on this machine or has no room"
             print_message(f"{text}: what this process counts is left out [argument-ignored]")
         elif time.monotonic() >= self._look_at and self._folder:
