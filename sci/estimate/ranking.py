@@ -211,6 +211,9 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
     spread = number("spread", errors)
     if work.precision == "fp32" or (work.precision is None and not work.narrowest):
         spread = math.hypot(spread, number("unknown-units" if plain else "unknown-precision"))
+    if is_general(work) and work.trains:
+        beyond = max(levels[0], 0.0) - max(levels[1], 0.0)
+        spread = math.hypot(spread, number("beyond-spread") * beyond)
     time = _grown(gain, spread)
     if not now.tdp_w or not target.tdp_w:
         return Comparison(time, None, None)

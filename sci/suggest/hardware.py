@@ -62,7 +62,7 @@ METERED_VENDORS = ("NVIDIA", "AMD", "Intel")
 METERED_CLASSES: Mapping[str, tuple[WorkloadClass, ...]] = {"Qualcomm": ("batch-inference",)}
 """Vendors of whose devices power under load was published, or was for some classes of work (MLPerf
 Inference v2.1 to v4.0 at the wall); of the others nothing was found."""
-OTHER_VENDOR, OTHER_KIND = Log(0.0, 0.3), Log(0.25, 0.3)
+OTHER_VENDOR, OTHER_KIND = Log(0.0, 0.3), Log(0.3, 0.5)
 """Time on a device with another vendor's software, on one that is no GPU too: 8 MI300X took as long
 at fine-tuning as data sheets say, 8 Gaudi2 1.7 times (MLPerf Training v4.0 to v5.0)."""
 SPLIT, COPIED = Log(0.53, 0.36), Log(0.13, 0.09)
@@ -99,8 +99,10 @@ the most that a faster one gains so (recommenders and small batches at 13 to 35 
 FEW_SEQUENCES = 32.0
 """Concurrent sequences of a server of which nothing says how full it is (a choice)."""
 TOO_SLOW = math.log(1.05)
-IN_TURN = ("llama.cpp", "mlx", "ollama")
+IN_TURN = ("llama.cpp", "mlx")
 """Frameworks for one user, which put layers on several devices that work one after another."""
+ONE_BUS = 0.02
+"""How far the bandwidths of one silicon in two products differ at most."""
 LAPTOP = "laptop"
 SMALL = ("module", "computer", "edge")
 """Hosts of small devices, which are options only for the edge and for work that runs on one."""
@@ -571,7 +573,9 @@ def _software_change(now: Hardware, target: Hardware, *, tuned: bool) -> Log:
     """Return what other software does to time; of tuned software the ranking has the middle."""
     if now.vendor == target.vendor:
         return Log(0.0, 0.0)
-    return OTHER_VENDOR if tuned or target.device_class == "gpu" else OTHER_KIND
+    if tuned or now.device_class == target.device_class:
+        return OTHER_VENDOR
+    return OTHER_KIND if now.device_class == "gpu" else -OTHER_KIND
 
 
 def _speed_class(work: Work) -> WorkloadClass | None:
@@ -781,16 +785,25 @@ def slices(work: Work) -> list[Change]:
 def _one_a_family(rows: Sequence[Change], work: Work) -> list[Change]:
     """Return the first row of each family: its memory and board do not count.
 
-    The family of the present device is left out: what its silicon saves at a lower rated power a
-    power limit saves too.
+    The family of the present device and its silicon under another name are left out: what these
+    save at a lower rated power a power limit saves too.
     """
     families: dict[str, Change] = {}
     for row in rows:
         assert row.device is not None
-        families.setdefault(_family(row.device.board), row)
+        if work.device is None or work.misfit or not _same_silicon(work.now.board, row.device):
+            families.setdefault(_family(row.device.board), row)
     if work.device is not None and not work.misfit:
         families.pop(_family(work.now.board), None)
     return list(families.values())
+
+
+def _same_silicon(now: Hardware, device: Device) -> bool:
+    """Tell whether a whole device has the chip and the memory bus of another."""
+    one, other = now.memory_bandwidth_gbs, device.board.memory_bandwidth_gbs
+    if one is None or other is None or device.piece is not None or now.id == device.board.id:
+        return False
+    return now.architecture == device.board.architecture and abs(one / other - 1) < ONE_BUS
 
 
 def _family(part: Hardware) -> str:

@@ -44,6 +44,22 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Constraint = Literal["none", "offline", "edge"]
 PROVIDERS: Mapping[str, str] = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
 """Other names of providers."""
+LIBRARIES: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("torch", "transformers", "huggingface", "bitsandbytes", "accelerate", "peft", "trl"),
+            *("diffusers", "sentence-transformers", "timm", "ultralytics", "lightning"),
+            *("pytorch-lightning", "deepspeed", "fsdp", "torchtune", "axolotl", "unsloth"),
+        ),
+        "pytorch",
+    ),
+    **dict.fromkeys(("ollama", "llamacpp", "llama-cpp-python", "lm-studio", "gguf"), "llama.cpp"),
+    **dict.fromkeys(("flax", "equinox"), "jax"),
+    "keras": "tensorflow",
+}
+"""Libraries that run on a framework, and other names of frameworks."""
+BITSANDBYTES = ("transformers", "bitsandbytes")
+"""Libraries whose 8 bits are those of LLM.int8 unless told otherwise."""
 _COMPANY: Mapping[str, str] = {"google-colab": "gcp"}
 """Providers whose instances run in the regions of another."""
 
@@ -93,8 +109,17 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def library(self) -> str:
-        """Return the framework's name as names of frameworks are compared; "" without one."""
+        """Return the framework that the named library runs on; "" without one."""
+        return LIBRARIES.get(self._named_library, self._named_library)
+
+    @property
+    def _named_library(self) -> str:
         return (self.framework or "").strip().lower()
+
+    @property
+    def in_llm_int8(self) -> bool:
+        """Tell whether a model answers in the 8 bits of bitsandbytes."""
+        return self.precision == "int8" and self._named_library in BITSANDBYTES
 
     @property
     def trains(self) -> bool:

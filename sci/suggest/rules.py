@@ -16,6 +16,7 @@ from gramwatt.sci.figures.csv_data import Cell, Row, rows
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.suggest.facts import FRAMEWORKS, left_out
 from gramwatt.sci.suggest.hardware import IN_TURN, candidates
+from gramwatt.sci.suggest.request import LIBRARIES
 from gramwatt.sci.suggest.settings import LONG_DEVICE_HOURS, ON_PROCESSORS
 from gramwatt.sci.suggest.work import NEAR_RATED, SMALL_BUSY, SMALL_POWER, Work, disagreement
 
@@ -27,10 +28,8 @@ KNOWN = {
     *FRAMEWORKS,
     *ON_PROCESSORS,
     *IN_TURN,
-    "ollama",
-    "torch",
+    *LIBRARIES,
     "sglang",
-    "deepspeed",
     "megatron",
     "nemo",
 }

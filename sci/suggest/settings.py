@@ -163,6 +163,8 @@ def quantise(work: Work) -> Change | None:
     name, request = work.classified.name, work.request
     if not _infers(work):
         return None
+    if name == "decode" and request.in_llm_int8:
+        return _sixteen_bits(work)
     if request.precision not in (None, "fp32", "tf32", "fp16", "bf16"):
         return None
     wide = request.precision in ("fp32", "tf32")
@@ -174,7 +176,7 @@ def quantise(work: Work) -> Change | None:
     framework, row = request.library, None
     if name in SERVING and framework in ("", "vllm"):
         row = _eight_bits(work, size)
-    elif name == "decode" and framework in ("pytorch", "torch") and not wide:
+    elif name == "decode" and framework == "pytorch" and not wide:
         row = _in_pytorch(work, size)
     elif framework == "llama.cpp" and not wide:
         time = effect(f"quantise:{name}:fp16", "time")
@@ -189,17 +191,30 @@ def quantise(work: Work) -> Change | None:
     return text(work, "quantise", "fewer bits", ACCURACY, size, why)
 
 
+def _sixteen_bits(work: Work) -> Change | None:
+    """Return 16 bits instead of the 8 of bitsandbytes, which take longer and more energy."""
+    rows = both(f"quantise:decode:pytorch:8:{_size(work)}")
+    need, memory = estimated_need(work.request, precision="fp16"), work.now.part.memory_gb
+    if rows is None or need is None or not memory or not need.fits(memory, work.count):
+        return None
+    reasons = [
+        f"LLM.int8 took {rows[0].span} times as long at {rows[1].span} of the device's energy on "
+        f"{rows[1].pairs} models; 4 bits hold more in less",
+        f"memory: {need.arithmetic}",
+    ]
+    change = text(work, "quantise", "16 bits, not 8 by bitsandbytes", *reasons)
+    return _measured(work, change, rows, OTHER_MODELS, exponent=-1.0)
+
+
+def _size(work: Work) -> str:
+    """Return whether a model is as large as those that 4 bits of bitsandbytes save energy for."""
+    return "large" if (work.request.model_parameters or 0.0) >= LARGE_QUANTISED else "small"
+
+
 def _in_pytorch(work: Work, size: str) -> Change | None:
     """Return four-bit weights of bitsandbytes, which take longer and draw less power."""
-    parameters = work.request.model_parameters
-    if parameters is None:
-        return None
-    large = "large" if parameters >= LARGE_QUANTISED else "small"
-    rows, eight = (
-        both(f"quantise:decode:pytorch:4:{large}"),
-        both(f"quantise:decode:pytorch:8:{large}"),
-    )
-    if rows is None:
+    rows, eight = (both(f"quantise:decode:pytorch:{bits}:{_size(work)}") for bits in (4, 8))
+    if rows is None or work.request.model_parameters is None:
         return None
     reasons = [
         ACCURACY,

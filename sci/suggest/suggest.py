@@ -315,6 +315,10 @@ def _nearest(
             text = f"Keep {work.label}: no other hardware is likely to emit less. Try, though no"
             return f"{text} figure is known: {untried}. {nearest}"
         return f"Keep {work.label}: nothing is likely to emit less. {nearest}"
+    unknown = [row for row in answers if row.action in HARDWARE and row.carbon_ratio is None]
+    if unknown and work.request.candidates is not None:
+        why = next((text for text in unknown[0].reasons if "was found" in text), "see --why")
+        return f"Whether {unknown[0].label} emits less is not known: {why}."
     if out and work.request.candidates is not None:
         return f"Nothing to compare with: {out[0].label} is left out, because {out[0].reason}."
     return f"Keep {work.label}: nothing is likely to emit less."
