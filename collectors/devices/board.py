@@ -425,6 +425,8 @@ VENDORS = [
     "intel:IntelGpu",
     "unread:Ascend",
     "unread:Cambricon",
+    "unread:Tenstorrent",
+    "unread:CloudAi",
     "nvml:Nvml",
 ]
 """Module in this folder and its DevicePort. NVIDIA is last: that there is no NVML is worth a notice

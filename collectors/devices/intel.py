@@ -1,7 +1,7 @@
 """Intel's discrete GPUs through the kernel's hwmon counters. Never run on the hardware.
 
 Files follow the kernel's documents sysfs-driver-intel-xe-hwmon and -i915-hwmon: energy<n>_input
-[uJ], power<n>_max and power<n>_rated_max [uW]; of xe the first is the card's and the second the
+[uJ], power<n>_max and its like [uW]; of xe the first is the card's and the second the
 package's, and a card may have only that or, by public reports, a first one that stays 0. There is
 no power to read, and only discrete GPUs have the counters. The kernel adds up 32 bits of hardware
 at each reading: a meter that was away for minutes may miss a turn of them.
@@ -41,8 +41,8 @@ IN_PROCESSOR = "0000:00:02.0"
 """Where graphics inside a processor are, always (igt-gpu-tools, nvtop)."""
 CHANNELS = ("1", "2")
 """Of the card and of its package."""
-LIMITS = ("max", "rated_max")
-"""In force, which is 0 where it is switched off, and by default."""
+LIMITS = ("max", "cap", "rated_max")
+"""Sustained, for short, and by default; each may be 0 for off, or absent (nvtop #493)."""
 MASK, HIERARCHY, SELECTOR = "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY", "ONEAPI_DEVICE_SELECTOR"
 BY_ADDRESS = "ZE_ENABLE_PCI_ID_DEVICE_ORDER"
 _SELECTED = re.compile(r"(?:level_zero|\*):(\d+(?:,\d+)*)", re.IGNORECASE)

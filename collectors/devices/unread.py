@@ -1,27 +1,35 @@
 """Accelerators that are seen and not read: a job that can use them has an energy that is not known.
 
 Their files in /dev are those that their makers have a container given: Huawei's Ascend Docker
-Runtime (hiascend.com) and Cambricon's MLUs (MinerU's guide to them).
+Runtime (hiascend.com), Cambricon's MLUs (MinerU's guide to them), Tenstorrent's cards
+(docs.tenstorrent.com) and Qualcomm Cloud AI (docs.qualcomm.com; its PCI id: Linux, accel/qaic).
 """
 
 from __future__ import annotations
 
 import os
 
-from gramwatt.collectors.devices.board import DevicePort, Place, SourceAbsent
+from gramwatt.collectors.devices.board import (
+    DevicePort,
+    Place,
+    SourceAbsent,
+    accelerator_makers,
+)
 
 
 class Unread(DevicePort):
-    """Accelerators whose files match `nodes` in /dev; no source of theirs is read."""
+    """Accelerators whose files match `nodes` in /dev, of the PCI `maker` where several makers have
+    such files; no source of theirs is read.
+    """
 
-    nodes = ""
+    nodes = maker = ""
 
     @classmethod
     def present(cls, place: Place) -> bool:
         """Return whether a job may open one of them."""
-        return any(
-            os.access(path, os.R_OK | os.W_OK) for path in (place.root / "dev").glob(cls.nodes)
-        )
+        paths = (place.root / "dev").glob(cls.nodes)
+        opens = any(os.access(path, os.R_OK | os.W_OK) for path in paths)
+        return opens and (not cls.maker or cls.maker in accelerator_makers(place.root))
 
     def open(self) -> None:
         """Raise SourceAbsent: there is nothing to open."""
@@ -42,3 +50,20 @@ class Cambricon(Unread):
     vendor, title = "Cambricon", "Cambricon MLU"
     meter = "cambricon"
     nodes = "cambricon_dev[0-9]*"
+
+
+class Tenstorrent(Unread):
+    """Cards of Tenstorrent."""
+
+    vendor = title = "Tenstorrent"
+    meter = "tenstorrent"
+    nodes = "tenstorrent/[0-9]*"
+
+
+class CloudAi(Unread):
+    """Cards of Qualcomm for data centers."""
+
+    vendor, title = "Qualcomm", "Qualcomm Cloud AI"
+    meter = "qaic"
+    nodes = "accel/accel[0-9]*"
+    maker = "0x17cb"

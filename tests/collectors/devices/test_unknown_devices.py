@@ -29,7 +29,7 @@ from gramwatt.collectors.devices.board import (
 from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.nvml import Pynvml, visible
-from gramwatt.collectors.devices.unread import Ascend, Cambricon, Unread
+from gramwatt.collectors.devices.unread import Ascend, Cambricon, CloudAi, Tenstorrent, Unread
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.records.merge import MergedDevice
@@ -190,10 +190,17 @@ def test_graphics_inside_a_processor_are_no_board(tmp_path):
 
 @pytest.mark.parametrize(
     ("node", "vendor"),
-    [("davinci0", Ascend), ("cambricon_dev3", Cambricon), ("davinci_manager", None)],
+    [
+        ("davinci0", Ascend),
+        ("cambricon_dev3", Cambricon),
+        ("davinci_manager", None),
+        ("tenstorrent__0", Tenstorrent),
+        ("accel__accel0", CloudAi),
+    ],
 )
 def test_an_accelerator_that_nothing_reads_is_not_left_out(node, vendor, tmp_path):
     write(tmp_path / "root", **{f"dev__{node}": ""})
+    write(tmp_path / "root", **{"sys__class__accel__accel0__device__vendor": "0x17cb\n"})
     place = Place(tmp_path / "root", {}, "linux", "aarch64")
     seen = [port for port in present(place) if issubclass(port, Unread)]
     assert seen == ([vendor] if vendor else [])

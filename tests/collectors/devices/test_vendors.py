@@ -429,7 +429,7 @@ PACKAGE = "counts the package and not the whole card"
     [
         ({"energy1_input": "5", "energy2_input": "9", "power1_max": "190000000"}, 1, 190, False),
         ({"energy2_input": "9", "power2_max": "0", "power2_rated_max": "225000000"}, 2, 225, True),
-        ({"energy1_input": "0", "energy2_input": "9"}, 2, None, True),
+        ({"energy1_input": "0", "energy2_input": "9", "power2_cap": "200000000"}, 2, 200, True),
     ],
     ids=["card", "package", "card's stays 0"],
 )
