@@ -28,22 +28,38 @@ def login(url: Annotated[str, typer.Argument(metavar="URL", help="The server.")]
         secure = "use https://, or set GRAMWATT_ALLOW_HTTP=1"
         raise _stop(2, f"URL: plain http, which everybody on the way can read; {secure}")
     typed = getpass(f"key for {config.plain_address(server)}: ") if sys.stdin.isatty() else None
-    key = (sys.stdin.readline() if typed is None else typed).strip()
-    if not key or not key.isprintable() or " " in key:
-        raise _stop(2, "no key was given; there: gramwatt admin key create NAME --scope ingest")
     try:
-        with http.new_session(key) as session:
-            status = http.exchange(session, "GET", f"{server}/v1/jobs?limit=1", 15.0).status
-    except http.Unanswered:
-        print_message("the server does not answer now: the key was not tried")
-        status = 0
-    if status == 401:
-        raise _stop(1, f"{config.plain_address(server)} does not know this key; nothing was stored")
+        key = config.key_of_server(sys.stdin.readline() if typed is None else typed)
+    except ValueError as error:
+        raise _stop(2, f"{error}; there, with --scope ingest") from None
+    _try(server, key)
     folder = config.user_file(os.environ).parent
     try:
         print(f"stored in {keys.store_key(folder, server, key)}")
     except OSError as error:
         raise _stop(1, f"cannot write to {folder}: {why(error)}") from None
+
+
+def _try(server: str, key: str) -> None:
+    """Ask the server with the key; raises typer.Exit where it, or what answers, is a wrong one."""
+    shown = config.plain_address(server)
+    try:
+        with http.new_session(key) as session:
+            answer = http.exchange(session, "GET", f"{server}/v1/jobs?limit=1", 15.0)
+    except http.Unanswered:
+        print_message("the server does not answer now: the key was not tried")
+        return
+    try:
+        is_document = isinstance(answer.json(), dict)
+    except ValueError:
+        is_document = False
+    if answer.status >= 500:
+        print_message(f"{shown} answers {answer.status} now: the key was not tried")
+    elif not is_document:
+        strange = f"{shown} answers {answer.status}, not as gramwatt does; check the address"
+        raise _stop(1, f"{strange}; nothing was stored")
+    elif answer.status == 401:
+        raise _stop(1, f"{shown} does not know this key; nothing was stored")
 
 
 def _stop(code: int, text: str) -> typer.Exit:

@@ -237,7 +237,8 @@ class Client:
         try:
             document: Document = answer.json()
         except ValueError:
-            raise ApiError(f"{shown}: the answer is not JSON", status=answer.status) from None
+            text = f"{shown}: answers {answer.status}, not as gramwatt does; check the address"
+            raise ApiError(text, status=answer.status) from None
         return document
 
 

@@ -94,6 +94,16 @@ def _text(value: Any) -> str:
     return _encodable(value.strip())
 
 
+def key_of_server(value: Any) -> str:
+    """Return the key in a text, which may have white space around it; raises ValueError, whose
+    text does not repeat it.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    if not 0 < len(text) <= 512 or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("not a key: one word, as `gramwatt admin key create` prints it")
+    return text
+
+
 def _encodable(text: str) -> str:
     # A name of bytes that are not UTF-8 reaches Python as halves of surrogate pairs, which no
     # journal may hold.
@@ -230,7 +240,7 @@ class Config(Struct, frozen=True, kw_only=True):
     pue: Annotated[float | None, _pue] = None
     model_id: Annotated[str | None, _text] = None
     server: Annotated[str | None, _url] = None
-    api_key: Annotated[str | None, _text] = None
+    api_key: Annotated[str | None, key_of_server] = None
     allow_http: Annotated[bool, flag] = False
     home: Annotated[Path, _path] = field(default_factory=lambda: default_home(os.environ))
     off: Annotated[bool, flag] = False

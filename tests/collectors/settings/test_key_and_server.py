@@ -36,7 +36,7 @@ class Recorder:
     def act(self, handler: BaseHTTPRequestHandler) -> None:
         self.keys.append(handler.headers.get("Authorization"))
         handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        send(handler, b"", 404)
+        send(handler, b"{}", 404)
 
 
 def _recorder():
@@ -178,6 +178,42 @@ def test_a_key_that_was_stored_for_a_server_goes_there_alone(environ, tmp_path, 
     assert (refused.returncode, "GRAMWATT_ALLOW_HTTP=1" in refused.stderr) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "code", "text"),
+    [
+        (200, b"<html>", 1, "answers 200, not as gramwatt does; check the address; nothing was"),
+        (302, b"", 1, "answers 302, not as gramwatt does; check the address; nothing was"),
+        (401, b"{}", 1, "does not know this key; nothing was stored"),
+        (403, b"{}", 0, ""),
+        (502, b"<html>", 0, "answers 502 now: the key was not tried"),
+    ],
+)
+def test_login_stores_no_key_of_what_is_not_the_server(environ, status, body, code, text):
+    with answering(lambda handler: send(handler, body, status)) as url:
+        line = [*GRAMWATT, "login", url]
+        tried = subprocess.run(line, env=environ, input=KEY, capture_output=True, text=True)
+    assert (tried.returncode, text in tried.stderr) == (code, True), tried.stderr
+    assert ("stored in" in tried.stdout) == (code == 0)
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f" {KEY}\r\n"])
+def test_white_space_around_a_key_is_not_of_it(environ, key):
+    assert settings.resolve(environ=environ | {"GRAMWATT_API_KEY": key}).api_key == KEY
+
+
+@pytest.mark.parametrize("key", [f"{KEY[:9]}\n{KEY[9:]}", f"{KEY} {KEY}", f"{KEY}é", KEY * 50])
+def test_what_is_not_a_key_is_ignored_and_not_repeated(environ, tmp_path, key):
+    config = settings.resolve(environ=environ | {"GRAMWATT_API_KEY": key})
+    (notice,) = config.notices
+    assert (config.api_key, "not a key: one word" in notice.message) == (None, True)
+    assert KEY[9:] not in notice.message
+    line = [*GRAMWATT, "login", "http://127.0.0.1:9"]
+    refused = subprocess.run(
+        line, env=environ, input=f"{KEY} {KEY}", capture_output=True, text=True
+    )
+    assert (refused.returncode, "not a key" in refused.stderr) == (2, True), refused.stderr
+
+
 def proxied(proxy) -> dict[str, str]:
     """Return variables that send everything through a proxy."""
     names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY")
@@ -232,7 +268,7 @@ def test_no_client_asks_this_machine_through_a_proxy(monkeypatch, recorder, prox
         client.keys()
     with pytest.raises(ProviderError):
         Http(recorder.url).ask("x", bytes)
-    with pytest.raises(Exception, match="does not answer|cannot be asked"):
+    with pytest.raises(Exception, match="refuses"):
         list(Prometheus(recorder.url, KEY).chunks("m", 0, 60))
     assert (proxy.keys, len(recorder.keys)) == ([], 3)
     with pytest.raises(Exception, match="404"):
