@@ -27,11 +27,7 @@ from gramwatt.collectors.settings.catalogs import place_problems
 from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.settings.config import Config, resolve
 from gramwatt.collectors.settings.files import first_notice_today
-from gramwatt.collectors.settings.launches import (
-    REPORTER,
-    declared_job,
-    launched_elsewhere,
-)
+from gramwatt.collectors.settings.launches import REPORTER, declared_job, launched_elsewhere
 from gramwatt.collectors.settings.orchestrators import rank, scheduler_ids, scheduler_tags
 from gramwatt.collectors.spool.counts import CountedSoFar, Process, Processes, WindowRecorder
 from gramwatt.collectors.spool.intervals import moment

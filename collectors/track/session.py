@@ -705,11 +705,7 @@ class Session:
 
 
 def open_session(
-    args: Mapping[str, Any],
-    strict: bool = False,
-    *,
-    by_start: bool = False,
-    place: str | None = "",
+    args: Mapping[str, Any], strict: bool = False, *, by_start: bool = False, place: str | None = ""
 ) -> tuple[Session | None, bool]:
     """Enter the running job, or start one: the session, and whether this entry owns the job.
 

@@ -176,10 +176,7 @@ def impatient(monkeypatch):
 @pytest.mark.parametrize("kind", ["nothing", "drips of a head", "drips of a body"])
 def test_a_server_that_is_silent_or_drips_is_given_up(kind, odd, folder, impatient):
     odd.answer, words = ANSWERS[kind]
-    with (
-        http.new_session(None) as session,
-        pytest.raises(send.NotTaken, match=words),
-    ):
+    with http.new_session(None) as session, pytest.raises(send.NotTaken, match=words):
         send.upload(folder, "job", [line("a", 1)], odd.url, session)
     assert odd.connections == 1
 
@@ -187,10 +184,7 @@ def test_a_server_that_is_silent_or_drips_is_given_up(kind, odd, folder, impatie
 @pytest.mark.parametrize("kind", ["garbage", "a page", "an empty object", "a redirect"])
 def test_an_answer_that_speaks_for_no_line_takes_none(kind, odd, folder):
     odd.answer, words = ANSWERS[kind]
-    with (
-        http.new_session(None) as session,
-        pytest.raises(send.NotTaken, match=words),
-    ):
+    with http.new_session(None) as session, pytest.raises(send.NotTaken, match=words):
         send.upload(folder, "job", [line("a", 1)], odd.url, session)
     assert send.read_marks(folder, odd.url) == {}
 

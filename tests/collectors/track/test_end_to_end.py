@@ -318,10 +318,7 @@ def test_a_broken_driver_never_changes_the_exit_code(environ, tmp_path, fault):
         spec.write_text(json.dumps({"gpus": [gpu], **contents}))
     environ |= with_gpus(spec, environ)
     done = subprocess.run(
-        [*GRAMWATT, "run", "--", "sh", "-c", "exit 6"],
-        env=environ,
-        capture_output=True,
-        timeout=60,
+        [*GRAMWATT, "run", "--", "sh", "-c", "exit 6"], env=environ, capture_output=True, timeout=60
     )
     assert done.returncode == 6
     assert b"Traceback" not in done.stderr
