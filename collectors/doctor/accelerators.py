@@ -200,7 +200,9 @@ def _vendor(port: DevicePort) -> list[Finding]:
         detail = f"found, but it cannot be read: {error.message}; {UNKNOWN}"
         return [Finding(port.title, "missing", detail, error.fix or None)]
     try:
-        return [_device(port, board) for board in boards_of(port, "unknown")]
+        devices = [_device(port, board) for board in boards_of(port, "unknown")]
+        remarks = [Finding(port.title, "limited", text.rstrip(".")) for text in port.remarks()]
+        return devices + remarks
     finally:
         port.close()
 

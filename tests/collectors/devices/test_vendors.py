@@ -444,6 +444,8 @@ def test_intels_counter_is_the_cards_else_its_packages(tmp_path, files, counted,
     assert (record.meter, record.kind, record.device_class) == ("intel-hwmon", "measured", "gpu")
     assert record.power_limit_w == limit_w
     assert any(PACKAGE in text for text in rig.notices()) == package
+    findings = others(Target(Place(root, {}, "linux", "x86_64")))
+    assert any(PACKAGE in item.detail for item in findings) == package
     (part,) = [device for device in document(rig).devices if device.device_class == "gpu"]
     assert part.hardware == "intel-arc-a770"
 
