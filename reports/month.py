@@ -78,9 +78,16 @@ from gramwatt.sci.figures.formatting import (
 from gramwatt.sci.figures.printable import isolated
 from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, Quantity, is_change
 from gramwatt.sci.figures.units import g_from_kg
-from gramwatt.sci.month.documents import BudgetUse, MonthDoc, ProjectCharge, TermsDoc, TrendRow
+from gramwatt.sci.month.documents import (
+    AdviceRow,
+    BudgetUse,
+    MonthDoc,
+    ProjectChange,
+    ProjectCharge,
+    TermsDoc,
+    TrendRow,
+)
 from gramwatt.sci.month.month import previous_month
-from gramwatt.sci.month.month_rows import AdviceRow, ProjectChange
 from gramwatt.sci.month.revised import change_lines
 
 FIRST_BUDGETS, FIRST_PROJECTS = 4, 4

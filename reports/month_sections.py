@@ -58,9 +58,12 @@ from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.figures.printable import isolated
 from gramwatt.sci.figures.quantity import Quantity, is_change, is_estimate
 from gramwatt.sci.month.documents import (
+    AdviceRow,
     ChargeRow,
     ComponentRow,
     ExcludedDoc,
+    FactorRow,
+    FollowedRow,
     LedgerRow,
     ModelRow,
     MonthDay,
@@ -72,8 +75,6 @@ from gramwatt.sci.month.documents import (
     TopJob,
     TrendRow,
 )
-from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow
-from gramwatt.sci.month.trail import FactorRow
 from gramwatt.sci.score.assess import GRADE_NEEDS
 
 Totalled = Literal["total_g", "operational_g", "embodied_g", "energy_kwh"]

@@ -38,8 +38,7 @@ from gramwatt.sci.figures.formatting import UNKNOWN, count_text, percent, shown,
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.printable import isolated
 from gramwatt.sci.figures.quantity import METERED, Quantity, is_estimate
-from gramwatt.sci.month.documents import TermsDoc
-from gramwatt.sci.month.month_rows import GradeLimit, MonthMethodDoc
+from gramwatt.sci.month.documents import GradeLimit, MonthMethodDoc, TermsDoc
 
 Data = TypeVar("Data")
 Row = TypeVar("Row")

@@ -22,9 +22,8 @@ from gramwatt.sci.figures.formatting import minute_text
 from gramwatt.sci.figures.printable import clean
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import kg_from_g
-from gramwatt.sci.month.documents import MonthDoc
+from gramwatt.sci.month.documents import FactorRow, MonthDoc
 from gramwatt.sci.month.revised import JobRow
-from gramwatt.sci.month.trail import FactorRow
 
 Row = TypeVar("Row")
 Plain = str | float | None

@@ -123,17 +123,6 @@ def columns() -> str:
     )
 
 
-def fields() -> str:
-    """Return what the fields of job and month documents mean."""
-    from gramwatt.sci.figures.fields import FIELDS
-
-    rows = ((" ".join(f"`{n}`" for n in names.split()), of, text) for names, of, text in FIELDS)
-    return (
-        "# Fields of the documents\n\nSymbols of the standard: [glossary](../glossary.md).\n\n"
-        + table(("field", "of", "meaning"), rows)
-    )
-
-
 def zones() -> str:
     """Return the zones with cloud regions that two publishers have a value of."""
     from gramwatt.sci.catalog.regions import RegionRow
@@ -166,7 +155,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "server": server,
     "journal": journal,
     "columns": columns,
-    "fields": fields,
     "zones": zones,
 }
 

@@ -20,8 +20,11 @@ from gramwatt.sci.grid.zones import at_equal_grid
 from gramwatt.sci.month.change import Work, WorkMonth, by_work, change_effects, other_sources
 from gramwatt.sci.month.documents import (
     TERMS,
+    AdviceRow,
     BudgetUse,
+    DeletedRow,
     ExcludedDoc,
+    FollowedRow,
     MarketFactor,
     MarketRow,
     MonthAdvice,
@@ -29,14 +32,13 @@ from gramwatt.sci.month.documents import (
     MonthSums,
     MonthTotals,
     PendingDoc,
+    ProjectChange,
     RevisedDoc,
     StatementDoc,
     TrendRow,
     WorkRow,
 )
 from gramwatt.sci.month.month import previous_month
-from gramwatt.sci.month.month_rows import AdviceRow, FollowedRow, ProjectChange
-from gramwatt.sci.month.trail import DeletedRow
 
 TREND_MONTHS = 12
 OVER_BEFORE = "this month over the month before"

@@ -9,20 +9,9 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from gramwatt.sci.figures.document import QualityDoc, SciDoc
+from gramwatt.sci.figures.document import QualityDoc, SciDoc, ScoredByDoc
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.month.month_rows import (
-    AdviceRow,
-    FollowedRow,
-    GradeLimit,
-    MonthMethodDoc,
-    ProjectChange,
-)
 from gramwatt.sci.month.revised import ChangeRow
-from gramwatt.sci.month.trail import (
-    DeletedRow,
-    FactorRow,
-)
 
 
 class TermsDoc(Struct):
@@ -326,6 +315,147 @@ class MonthDay(Struct):
     energy_kwh: Quantity | None
     operational_g: Quantity | None
     embodied_g: Quantity | None
+
+
+class DeletedRow(Struct):
+    """A deleted job of a month: what it had added [gCO2e], when, by whom and why it went."""
+
+    job_id: str
+    project: str
+    total_g: Quantity | None
+    deleted_at: str
+    deleted_by: str
+    reason: str | None
+
+
+class FactorFileDoc(Struct):
+    """A file of grid intensity that was imported: what it is, and who imported it when."""
+
+    name: str
+    sha256: str
+    publisher: str | None
+    licence: str | None
+    link: str | None
+    imported_by: str
+    imported_at: str
+
+
+class FactorRow(Struct):
+    """An emission factor of the month: energy [kWh] x PUE x factor [gCO2e/kWh] = O [gCO2e].
+
+    `quality` says how the factor is known, `source` names it; `series` is the key of its publisher
+    and method, the same for all editions; `files` are those that an imported
+    factor came in. Null stands for a publisher that is not known any more.
+    """
+
+    zone: str
+    jobs: int
+    energy_kwh: Quantity
+    pue: Quantity
+    factor_g_per_kwh: Quantity
+    operational_g: Quantity
+    quality: str
+    series: str
+    source: str
+    publisher: str | None
+    edition: str | None
+    licence: str | None
+    link: str | None
+    files: list[FactorFileDoc]
+
+
+class MonthMethodDoc(ScoredByDoc):
+    """By what the jobs of a month are scored; PUE and intensity [gCO2e/kWh] are its means.
+
+    PUE is weighted by energy, the intensity by the energy of the facility. Several versions,
+    signals, bases or supplies are separated by "; "; the lifetime is null where jobs have several.
+    """
+
+    lifetime_years: Quantity | None
+    pue: Quantity | None
+    intensity_g_per_kwh: Quantity | None
+
+
+class ProjectChange(Struct):
+    """The total [gCO2e] of a project in the month and in the one before, and their ratio.
+
+    None where the project has no job in the month, its total is not known, or it was nothing.
+    """
+
+    project: str
+    total_g: Quantity | None
+    previous_g: Quantity | None
+    change: Quantity | None
+
+
+class NamedJob(Struct):
+    """A job by id, name and project."""
+
+    job_id: str
+    name: str
+    project: str
+
+
+class LackingJob(NamedJob):
+    """A job, and the share (0 to 1) of the month's energy or M that lacks something for it."""
+
+    share: float
+
+
+class GradeLimit(Struct):
+    """Why the month has no better grade: `needed` of a block must be of these kinds, `share` is.
+
+    `jobs` are those that lack most.
+    """
+
+    grade: str
+    block: str
+    kinds: list[str]
+    share: float
+    needed: float
+    jobs: list[LackingJob]
+
+
+class AdviceRow(Struct):
+    """An action for one class of work on one kind of hardware: jobs, and what it saves in a month.
+
+    `basis` is `examined`: `jobs` were examined and gain, out of `jobs_of_work`; or
+    `all`: a sum over all jobs of the work, such as of their idle time, or of runs that failed.
+    `confidence` is `sure` (at least 9 in 10) or `likely` (at least 7 in 10). `named` are those that
+    save most.
+    """
+
+    hardware: str
+    work: str
+    action: str
+    target: str | None
+    jobs: int
+    jobs_of_work: int
+    saved_g: Quantity
+    carbon_ratio: Quantity | None
+    confidence: str
+    reason: str
+    examples: list[str]
+    named: list[NamedJob]
+    basis: str
+
+
+class FollowedRow(Struct):
+    """What became of a suggestion of the month before.
+
+    Jobs of that work on the hardware then and now, and on the target; `outcome` is `followed`,
+    `partly`, `not-followed` or `no-such-work`, null for actions that leave no trace in the jobs.
+    """
+
+    hardware: str
+    work: str
+    action: str
+    target: str | None
+    jobs_before: int
+    jobs_now: int
+    target_before: int
+    target_now: int
+    outcome: str | None
 
 
 class WorkDay(Struct):

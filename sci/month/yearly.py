@@ -15,6 +15,7 @@ from msgspec import Struct
 from gramwatt.sci.figures.quantity import Quantity, bare, total
 from gramwatt.sci.month.documents import (
     TERMS,
+    AdviceRow,
     BudgetStatus,
     BudgetUse,
     ModelUnitRow,
@@ -24,7 +25,6 @@ from gramwatt.sci.month.documents import (
     StatementDoc,
     TermsDoc,
 )
-from gramwatt.sci.month.month_rows import AdviceRow
 from gramwatt.sci.score.assess import worst_status
 from gramwatt.sci.score.functional_unit import sci_doc
 

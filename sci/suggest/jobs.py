@@ -18,8 +18,7 @@ from gramwatt.sci.figures.quantity import EIGHT_IN_TEN, METERED, Quantity, total
 from gramwatt.sci.figures.units import gib_from_bytes, h_from_s
 from gramwatt.sci.month.breakdown import hardware_of
 from gramwatt.sci.month.compare import is_synthetic
-from gramwatt.sci.month.documents import SavingDoc
-from gramwatt.sci.month.month_rows import AdviceRow, NamedJob
+from gramwatt.sci.month.documents import AdviceRow, NamedJob, SavingDoc
 from gramwatt.sci.planning.usual import odds_text, usual_saving
 from gramwatt.sci.records.records import ACCELERATORS, JobKind
 from gramwatt.sci.suggest.documents import AnswerDoc, SuggestDoc

@@ -14,9 +14,8 @@ from gramwatt.sci.catalog.overlay import OWN_LICENCE
 from gramwatt.sci.figures.csv_data import rows as csv_rows
 from gramwatt.sci.figures.days import month_span
 from gramwatt.sci.figures.document import JobDoc
-from gramwatt.sci.month.documents import MonthAdvice, MonthSums
+from gramwatt.sci.month.documents import FactorFileDoc, FactorRow, MonthAdvice, MonthSums
 from gramwatt.sci.month.month import months_of
-from gramwatt.sci.month.trail import FactorFileDoc, FactorRow
 from gramwatt.sci.suggest.jobs import JOBS_EXAMINED, examined, for_month, grouped
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import input_id

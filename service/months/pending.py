@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.figures.quantity import Quantity, bare
-from gramwatt.sci.month.documents import ExcludedDoc
+from gramwatt.sci.month.documents import DeletedRow, ExcludedDoc
 from gramwatt.sci.month.month import Pending, excluded_row
-from gramwatt.sci.month.trail import DeletedRow
 from gramwatt.service.container import Service
 from gramwatt.service.store.columns import read_head, text_from_us
 from gramwatt.service.store.models import Deletion, Job, is_pending

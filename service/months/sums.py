@@ -24,15 +24,21 @@ from gramwatt.sci.figures.quantity import (
 )
 from gramwatt.sci.month.columns import ENDS, JOB_TERMS
 from gramwatt.sci.month.documents import (
+    AdviceRow,
     BoundaryDoc,
     ChargeRow,
     ComponentRow,
     ExcludedDoc,
+    FactorRow,
+    GradeLimit,
+    LackingJob,
     LedgerRow,
     ModelRow,
     ModelUnitRow,
     MonthDay,
+    MonthMethodDoc,
     MonthSums,
+    NamedJob,
     ProjectCharge,
     ProjectRow,
     TermsDoc,
@@ -43,14 +49,6 @@ from gramwatt.sci.month.documents import (
 )
 from gramwatt.sci.month.model_totals import UNFINISHED
 from gramwatt.sci.month.month import TOP
-from gramwatt.sci.month.month_rows import (
-    AdviceRow,
-    GradeLimit,
-    LackingJob,
-    MonthMethodDoc,
-    NamedJob,
-)
-from gramwatt.sci.month.trail import FactorRow
 from gramwatt.sci.records.records import ACCELERATORS
 from gramwatt.sci.score.assess import GRADE_NEEDS, quality, sum_of, worst_status
 from gramwatt.sci.score.boundary import APPROACH, FORMULA, INCLUDED, STANDARD

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.month.document import followed
-from gramwatt.sci.month.documents import WorkRow
-from gramwatt.sci.month.month_rows import AdviceRow
+from gramwatt.sci.month.documents import AdviceRow, WorkRow
 from gramwatt.service.budgets import set_budget, standing
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.jobs.ingest import ingest
