@@ -1,14 +1,12 @@
 """No part lost, and the figures that are easily got wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.hardware import HardwareRow
 from gramwatt.sci.embodied.te import accelerator_te, cpu_doc, hardware_doc
 from gramwatt.sci.figures.csv_data import data_text, read_rows
@@ -17,11 +15,11 @@ HARDWARE_IDS = (Path(__file__).parent / "part_ids.txt").read_text(encoding="utf-
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
-def test_no_part_is_ever_lost(catalog: Catalog) -> None:
+def test_no_part_is_ever_lost(catalog):
     assert [part.id for part in catalog.all_hardware()] == HARDWARE_IDS
     assert len(HARDWARE_IDS) == len(set(HARDWARE_IDS))
 
@@ -36,26 +34,24 @@ def test_no_part_is_ever_lost(catalog: Catalog) -> None:
     ],
 )
 def test_boards_of_two_devices_are_halved(
-    catalog: Catalog,
-    part: str,
-    tdp_w: float,
-    memory_gb: float,
-    bandwidth_gbs: float,
-    fp32: float,
-) -> None:
+    catalog,
+    part,
+    tdp_w,
+    memory_gb,
+    bandwidth_gbs,
+    fp32,
+):
     row = catalog.hardware(part)
     assert row.devices_per_board == 2
     assert (row.tdp_w, row.memory_gb) == (tdp_w, memory_gb)
     assert (row.memory_bandwidth_gbs, row.fp32_tflops) == (bandwidth_gbs, fp32)
 
 
-def test_idle_and_embodied_of_half_a_board(catalog: Catalog) -> None:
+def test_idle_and_embodied_of_half_a_board(catalog):
     """K80: 54 W (50 to 60) and 103 kg a board."""
     row = catalog.hardware("nvidia-k80")
-    assert row.idle is not None
     assert (row.idle.low, row.idle.value, row.idle.high) == (25.0, 27.0, 30.0)
     te = accelerator_te(row)
-    assert te is not None
     assert round(2 * te.te_g.value / 1000) == 103
 
 
@@ -88,9 +84,7 @@ def test_idle_and_embodied_of_half_a_board(catalog: Catalog) -> None:
         ("google-tpu-v6e", "int8_tops", 1836.0),
     ],
 )
-def test_peak_rates_often_printed_wrong(
-    catalog: Catalog, part: str, rate: str, tflops: float
-) -> None:
+def test_peak_rates_often_printed_wrong(catalog, part, rate, tflops):
     assert getattr(catalog.hardware(part), rate) == tflops
 
 
@@ -112,13 +106,11 @@ def test_peak_rates_often_printed_wrong(
         ("google-tpu-v5p", "memory_gb", 95.0),
     ],
 )
-def test_figures_on_which_sources_disagree(
-    catalog: Catalog, part: str, field: str, figure: float
-) -> None:
+def test_figures_on_which_sources_disagree(catalog, part, field, figure):
     assert getattr(catalog.hardware(part), field) == figure
 
 
-def test_dense_fp16_per_watt_of_tdp(catalog: Catalog) -> None:
+def test_dense_fp16_per_watt_of_tdp(catalog):
     """L4 1.68, MI300X 1.74, H100 1.41, B200 2.25, A100 0.78, T4 0.93, V100 0.42 TFLOPS/W."""
     expected = {
         "nvidia-l4": 1.68,
@@ -136,19 +128,19 @@ def test_dense_fp16_per_watt_of_tdp(catalog: Catalog) -> None:
         assert round(row.fp16_tensor_tflops / row.tdp_w, 2) == rate, part
 
 
-def test_unknown_stays_unknown(catalog: Catalog) -> None:
+def test_unknown_stays_unknown(catalog):
     assert catalog.hardware("google-tpu-v5e").tdp_w is None
     assert catalog.hardware("google-tpu-v2").int8_tops is None
     assert catalog.hardware("cerebras-wse3").fp16_tensor_tflops is None
     assert catalog.hardware("nvidia-gb200").idle is None
 
 
-def test_rows_cannot_be_changed(catalog: Catalog) -> None:
+def test_rows_cannot_be_changed(catalog):
     with pytest.raises(AttributeError):
         catalog.hardware("t4").tdp_w = 1.0  # type: ignore[misc]
 
 
-def test_documents_are_json_with_the_class_under_its_own_name(catalog: Catalog) -> None:
+def test_documents_are_json_with_the_class_under_its_own_name(catalog):
     doc = json.loads(msgspec.json.encode(hardware_doc(catalog.hardware("t4"))))
     assert (doc["class"], doc["tdp_w"], doc["fp16_tensor_tflops"]) == ("gpu", 70, 65)
     assert doc["fp8_tflops"] is None
@@ -160,21 +152,21 @@ def test_documents_are_json_with_the_class_under_its_own_name(catalog: Catalog) 
     assert len(json.loads(msgspec.json.encode(docs))) == len(docs)
 
 
-def test_a_cell_that_does_not_fit_is_refused_with_file_line_and_column() -> None:
+def test_a_cell_that_does_not_fit_is_refused_with_file_line_and_column():
     text = data_text("hardware.csv").replace(",current,rented,", ",current,leased,", 1)
     said = r"hardware.csv line \d+: field 'availability' is 'leased', not one of sold, rented"
     with pytest.raises(ValueError, match=said):
         list(read_rows(HardwareRow, text, "hardware.csv"))
 
 
-def test_a_range_that_does_not_hold_its_value_is_refused_with_file_and_line() -> None:
+def test_a_range_that_does_not_hold_its_value_is_refused_with_file_and_line():
     text = data_text("hardware.csv").replace(",54,50,60,", ",54,55,60,", 1)
     said = "hardware.csv line 2: idle_low_w, idle_w and idle_high_w must rise in that order"
     with pytest.raises(ValueError, match=said):
         list(read_rows(HardwareRow, text, "hardware.csv"))
 
 
-def test_a_row_says_how_many_devices_frameworks_list_for_one(catalog: Catalog) -> None:
+def test_a_row_says_how_many_devices_frameworks_list_for_one(catalog):
     """devices_per_chip of tpu-info 0.14.2; cores of a chip by the Neuron documentation."""
     listed = {part.id: part.framework_devices for part in catalog.all_hardware()}
     assert {part: count for part, count in listed.items() if count} == {

@@ -1,20 +1,15 @@
 """The user's overlay: what it adds and overrides, that it shows, and how it is refused."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
-from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.grid.zones import AnnualIntensity
@@ -28,11 +23,11 @@ EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTAL
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog().with_overlay(EXAMPLE)
 
 
-def scored(catalog: Catalog, name: str, ids: Sequence[str] = ("GPU-1",), **head: Any) -> JobDoc:
+def scored(catalog, name, ids=("GPU-1",), **head):
     writer = Writer()
     records = [
         writer.job(**{"zone": "FR", "pue": 1.0, **head}),
@@ -43,11 +38,11 @@ def scored(catalog: Catalog, name: str, ids: Sequence[str] = ("GPU-1",), **head:
     return score(merge(records), ScoreContext(catalog, AnnualIntensity(catalog)))
 
 
-def messages(doc: Any, code: str) -> list[str]:
+def messages(doc, code):
     return [notice.message for notice in doc.notices if notice.code == code]
 
 
-def test_a_figure_is_overridden_and_the_rest_stays(catalog: Catalog) -> None:
+def test_a_figure_is_overridden_and_the_rest_stays(catalog):
     own, packaged = catalog.hardware("NVIDIA L4"), load_catalog().hardware("NVIDIA L4")
     assert (packaged.tdp_w, own.tdp_w) == (72, 60)
     assert (own.memory_gb, own.fp32_tflops) == (packaged.memory_gb, packaged.fp32_tflops)
@@ -56,11 +51,10 @@ def test_a_figure_is_overridden_and_the_rest_stays(catalog: Catalog) -> None:
     assert own.overlay == "power limit set on our nodes, change 1182"
 
 
-def test_a_new_part_goes_by_its_names(catalog: Catalog) -> None:
+def test_a_new_part_goes_by_its_names(catalog):
     part = catalog.hardware("acme-x1-pcie")
     assert (part.id, part.device_class, part.tdp_w) == ("acme-x1", "accelerator", 300)
     te = accelerator_te(part)
-    assert te is not None
     figure = te.te_g
     assert (figure.value, figure.low, figure.high) == (180_000, 120_000, 260_000)
     assert (figure.kind, te.tier) == ("declared", "B")
@@ -69,13 +63,12 @@ def test_a_new_part_goes_by_its_names(catalog: Catalog) -> None:
         load_catalog().hardware("acme-x1")
 
 
-def test_zones_regions_pue_and_lifetimes(catalog: Catalog) -> None:
+def test_zones_regions_pue_and_lifetimes(catalog):
     zone = catalog.zone("lab")
     assert (zone.intensity.low, zone.intensity.value, zone.intensity.high) == (100, 120, 140)
     assert (zone.year, zone.basis, zone.signal) == (2025, "lifecycle", "average")
     region = catalog.region("lab:paris")
     assert region.zone == "FR"
-    assert region.pue is not None
     assert (region.pue.low, region.pue.value, region.pue.high) == (1.2, 1.25, 1.3)
     life = catalog.lifetime("nvidia-l4")
     assert (life.low, life.value, life.high) == (4, 5, 7)
@@ -83,7 +76,7 @@ def test_zones_regions_pue_and_lifetimes(catalog: Catalog) -> None:
     assert load_catalog().lifetime("nvidia-l4").value == 4
 
 
-def test_a_country_is_overridden_under_either_code() -> None:
+def test_a_country_is_overridden_under_either_code():
     own = load_catalog().with_overlay(
         '[zones.FRA]\nsource = "a study"\ng_per_kwh = 30\nyear = 2026\n'
     )
@@ -92,23 +85,21 @@ def test_a_country_is_overridden_under_either_code() -> None:
     assert own.zone("DE") == load_catalog().zone("DE")
 
 
-def test_pue_of_a_published_region_and_the_life_of_one_part() -> None:
+def test_pue_of_a_published_region_and_the_life_of_one_part():
     own = load_catalog().with_overlay(
         '[pue."AWS:eu-west-1"]\nsource = "contract"\nvalue = 1.05\n'
         '[lifetimes.nvidia-l4]\nsource = "leasing"\nyears = 2\n'
     )
     region = own.region("aws:eu-west-1")
-    assert region.pue is not None
     assert (region.pue.value, round(region.pue.low, 9)) == (1.05, 1.0)
     assert region.zone == "IE"
     assert own.lifetime("nvidia-l4").value == 2
     assert own.lifetime("nvidia-t4").value == 4
 
 
-def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog) -> None:
+def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog):
     question = {"instance": "lab:node-a", "hours": 10, "region": "lab:paris"}
     doc = estimate(parse_estimate_request(question), catalog)
-    assert doc.energy_kwh is not None
     assert doc.energy_kwh.value == pytest.approx(4 * 10 * 0.3 * 0.7 * 1.45)
     assert messages(doc, "overlay-used") == [
         "From the overlay: devices (inventory of the lab).",
@@ -121,7 +112,7 @@ def test_an_estimate_names_the_overlay_for_every_figure_from_it(catalog: Catalog
     assert re.fullmatch(r"20[\d.]+\+overlay\.[0-9a-f]{8}", doc.method.catalog_version)
 
 
-def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) -> None:
+def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog):
     doc = scored(catalog, "ACME-X1-PCIE", zone="LAB")
     assert doc.devices[0].hardware == "acme-x1"
     te = 180_000 * 60 / (5 * 365 * 86_400)
@@ -140,7 +131,7 @@ def test_a_score_names_it_too_and_takes_the_life_part_by_part(catalog: Catalog) 
     assert scored(own, "NVIDIA L4").devices[0].embodied_g.value == pytest.approx(2 * half)
 
 
-def test_a_source_whose_text_begins_another_is_not_named_for_it() -> None:
+def test_a_source_whose_text_begins_another_is_not_named_for_it():
     own = load_catalog().with_overlay(
         '[zones.LAB]\nsource = "a study of the campus, 2nd"\ng_per_kwh = 30\nyear = 2026\n'
         '[lifetimes.nvidia-l4]\nsource = "a study of the campus"\nyears = 2\n'
@@ -158,7 +149,7 @@ def test_a_source_whose_text_begins_another_is_not_named_for_it() -> None:
     assert len({text.partition(" (")[0] for text in texts}) == len(texts)
 
 
-def test_a_figure_is_of_the_overlay_by_its_entry_and_not_by_the_words_of_its_source() -> None:
+def test_a_figure_is_of_the_overlay_by_its_entry_and_not_by_the_words_of_its_source():
     own = Quantity.exact(1, "1", "declared", "overlay: site meter, mean of 2025")
     other = Quantity.exact(1, "1", "declared", "overlay: of somebody else")
     overlay = load_catalog().with_overlay(EXAMPLE).overlay
@@ -170,13 +161,13 @@ def test_a_figure_is_of_the_overlay_by_its_entry_and_not_by_the_words_of_its_sou
         assert [notice.message for notice in notices] == texts
 
 
-def test_without_an_overlay_nothing_speaks_of_one() -> None:
+def test_without_an_overlay_nothing_speaks_of_one():
     doc = scored(load_catalog(), "NVIDIA L4")
     assert messages(doc, "overlay-used") == []
     assert "overlay" not in doc.method.catalog_version
 
 
-def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides() -> None:
+def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides():
     doc = scored(load_catalog(), "NVIDIA RTX 6000", ["GPU-1", "GPU-2"])
     (text,) = messages(doc, "hardware-ambiguous")
     for choice in ("nvidia-quadro-rtx-6000", "nvidia-rtx-6000-ada", "nvidia-rtx-pro-6000-server"):
@@ -191,13 +182,13 @@ def test_a_name_that_is_asked_back_leaves_its_choices_until_an_overlay_decides()
         load_catalog().hardware("NVIDIA RTX 6000")
 
 
-def test_a_slice_of_a_board_is_found_under_the_boards_name() -> None:
+def test_a_slice_of_a_board_is_found_under_the_boards_name():
     for piece in ("1g.5gb", "1c.3g.20gb", "1g.5gb+me"):
         doc = scored(load_catalog(), f"NVIDIA A100-SXM4-40GB MIG {piece}")
         assert doc.devices[0].hardware == "nvidia-a100-sxm4-40"
 
 
-def test_a_zone_without_a_value_says_that_its_countrys_is_used() -> None:
+def test_a_zone_without_a_value_says_that_its_countrys_is_used():
     fallback = "AU-TAS-CBI"
     assert load_catalog().zone(fallback).country_fallback
     (text,) = messages(scored(load_catalog(), "NVIDIA L4", zone=fallback), "intensity-reused")
@@ -243,13 +234,13 @@ def test_a_zone_without_a_value_says_that_its_countrys_is_used() -> None:
         ("hardware = 3\n", "[hardware] must be a table"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_its_place(text: str, said: str) -> None:
+def test_what_cannot_be_used_is_refused_with_its_place(text, said):
     with pytest.raises(OverlayError) as caught:
         load_catalog().with_overlay(text)
     assert said in caught.value.message
 
 
-def test_every_wrong_entry_is_named_at_once() -> None:
+def test_every_wrong_entry_is_named_at_once():
     text = '[hardware.nvidia-l4]\ntdp_w = 0\n[zones.X]\nsource = "s"\n'
     with pytest.raises(OverlayError) as caught:
         load_catalog().with_overlay(text)
@@ -262,13 +253,13 @@ def test_every_wrong_entry_is_named_at_once() -> None:
         assert part in caught.value.message
 
 
-def test_the_packaged_catalog_is_not_touched(catalog: Catalog) -> None:
+def test_the_packaged_catalog_is_not_touched(catalog):
     assert catalog.overlay is not None
     assert load_catalog().overlay is None
     assert load_catalog().hardware("nvidia-l4").tdp_w == 72
 
 
-def test_what_a_new_part_stands_in_and_how_it_is_had_can_be_said() -> None:
+def test_what_a_new_part_stands_in_and_how_it_is_had_can_be_said():
     said = 'host_class = "card"'
     own = load_catalog().with_overlay(EXAMPLE.replace(said, 'host_class = "server"'))
     part = own.hardware("acme-x1")

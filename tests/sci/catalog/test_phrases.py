@@ -3,8 +3,6 @@
 A name that is right alone must be right in all of them, and a name that goes on must stay unknown.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from gramwatt.sci.catalog.catalog import load_catalog
@@ -87,7 +85,7 @@ MACHINES = {
 }
 
 
-def meaning(name: str) -> str:
+def meaning(name):
     try:
         part, on_slice = find_part(CATALOG, name)
         return on_slice.id if on_slice else part.id
@@ -98,23 +96,23 @@ def meaning(name: str) -> str:
 
 
 @pytest.mark.parametrize("around", SURROUNDINGS)
-def test_a_name_means_the_same_in_all_surroundings(around: str) -> None:
+def test_a_name_means_the_same_in_all_surroundings(around):
     assert {name: meaning(around.replace("{}", name)) for name in PARTS} == PARTS
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS)
-def test_a_name_means_the_same_in_all_spellings(spelled: object) -> None:
+def test_a_name_means_the_same_in_all_spellings(spelled):
     assert callable(spelled)
     assert {name: meaning(spelled(name)) for name in PARTS} == PARTS
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_name_that_is_anothers_or_goes_on_stays_unknown(name: str) -> None:
+def test_a_name_that_is_anothers_or_goes_on_stays_unknown(name):
     assert meaning(name) == ""
 
 
 @pytest.mark.parametrize("around", MACHINES)
-def test_a_phrase_that_counts_a_part_is_a_machine(around: str) -> None:
+def test_a_phrase_that_counts_a_part_is_a_machine(around):
     for name, part in PARTS.items():
         [machine], _ = find_matches(CATALOG.instance, around.replace("{}", name))
         assert (machine.hardware, machine.count) == (part, MACHINES[around])

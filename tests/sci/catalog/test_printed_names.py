@@ -1,7 +1,5 @@
 """Names of devices and instances as tools print them, each with what it must mean."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 CATALOG = load_catalog()
 
 
-def names(file: str) -> list[dict[str, str]]:
+def names(file):
     with (Path(__file__).parent / file).open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
@@ -23,7 +21,7 @@ def names(file: str) -> list[dict[str, str]]:
 DEVICES, INSTANCES = names("printed_devices.csv"), names("printed_instances.csv")
 
 
-def test_nine_in_ten_names_of_long_lists_mean_something() -> None:
+def test_nine_in_ten_names_of_long_lists_mean_something():
     """A list of 154 devices and 140 machines was written before any was tried: 97 and 96 % right.
 
     Of later lists out of public issues and logs, none tried before it was written down, 70 to 82 %
@@ -38,7 +36,7 @@ def test_nine_in_ten_names_of_long_lists_mean_something() -> None:
 
 
 @pytest.mark.parametrize("row", DEVICES, ids=lambda row: row["name"])
-def test_a_device_is_its_part_or_the_choices_and_never_another(row: dict[str, str]) -> None:
+def test_a_device_is_its_part_or_the_choices_and_never_another(row):
     """An empty meaning is a name that the catalog does not have: it must stay unknown."""
     try:
         part, on_slice = find_part(CATALOG, row["name"])
@@ -51,7 +49,7 @@ def test_a_device_is_its_part_or_the_choices_and_never_another(row: dict[str, st
 
 
 @pytest.mark.parametrize("row", INSTANCES, ids=lambda row: row["name"])
-def test_an_instance_has_its_devices_and_never_anothers(row: dict[str, str]) -> None:
+def test_an_instance_has_its_devices_and_never_anothers(row):
     try:
         meant, reason = find_matches(CATALOG.instance, row["name"])
     except LookupFailed:

@@ -1,11 +1,8 @@
 """scripts/catalog: what public lists have that the catalog lacks, and which figures differ."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.packages import ROOT
 
@@ -45,7 +42,7 @@ gpu_8x_h100_sxm5,H100,8.0,208.0,1800.0,31.92,us-west-1
 """
 
 
-def compared(tmp_path: Path, *lists: str) -> tuple[int, list[str], str]:
+def compared(tmp_path, *lists):
     for name, text in {"aws": KARPENTER, "azure": AUTOSCALER, "lambda": SKYPILOT}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     command = [sys.executable, ROOT / "scripts/catalog", "--from", tmp_path, *lists]
@@ -53,7 +50,7 @@ def compared(tmp_path: Path, *lists: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-def test_new_gone_and_different_machines_are_printed(tmp_path: Path) -> None:
+def test_new_gone_and_different_machines_are_printed(tmp_path):
     code, lines, _ = compared(tmp_path, "aws")
     assert code == 0
     assert "  new      aws:g99.xlarge  count 3, vcpu 4, host_memory_gib 16" in lines
@@ -62,21 +59,21 @@ def test_new_gone_and_different_machines_are_printed(tmp_path: Path) -> None:
     assert not [line for line in lines if "m5.large" in line or "g5.xlarge" in line]
 
 
-def test_figures_that_agree_are_not_printed(tmp_path: Path) -> None:
+def test_figures_that_agree_are_not_printed(tmp_path):
     code, lines, _ = compared(tmp_path, "azure", "lambda")
     assert code == 0
     assert not [line for line in lines if "differs" in line or "new " in line]
     assert "  gone     lambda:gpu_1x_gh200" in lines
 
 
-def test_a_list_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
+def test_a_list_that_cannot_be_read_is_named_and_the_others_are_compared(tmp_path):
     code, lines, said = compared(tmp_path, "oci", "lambda")
     assert code == 1
     assert "oci: not read" in said
     assert any(line.startswith("lambda:") for line in lines)
 
 
-def test_zones_and_regions_are_compared_too(tmp_path: Path) -> None:
+def test_zones_and_regions_are_compared_too(tmp_path):
     zone = {"zone": {"zoneName": "Germany"}, "carbonIntensity": {"value": 300}}
     (tmp_path / "zones").write_text(json.dumps({"DE": zone, "QQ": zone}), encoding="utf-8")
     names = {"us-east-1": {}, "aws-global": {}, "moon-east-1": {}}

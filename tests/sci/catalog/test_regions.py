@@ -1,24 +1,22 @@
 """Cloud regions: their zone, their PUE, and names typed wrong."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
 import pytest
 
-from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.regions import FleetRow, RegionRow
 from gramwatt.sci.figures.csv_data import rows
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
-def test_every_region_has_a_zone_a_country_and_an_intensity(catalog: Catalog) -> None:
+def test_every_region_has_a_zone_a_country_and_an_intensity(catalog):
     assert len(catalog.all_regions()) == 404
     for region in catalog.all_regions():
         zone = catalog.zone(region.zone)
@@ -28,24 +26,21 @@ def test_every_region_has_a_zone_a_country_and_an_intensity(catalog: Catalog) ->
         assert not zone.country_fallback
 
 
-def test_a_region_with_its_published_pue(catalog: Catalog) -> None:
+def test_a_region_with_its_published_pue(catalog):
     region = catalog.region("AWS:eu-west-1")
     assert (region.id, region.provider, region.name) == ("aws:eu-west-1", "aws", "eu-west-1")
     assert (region.country, region.zone, region.pue_year) == ("IRL", "IE", 2024)
-    assert region.pue is not None
     assert (region.pue.low, region.pue.value, region.pue.high) == (1.06, 1.11, 1.16)
 
 
-def test_a_design_value_of_pue_reaches_the_highest_measured_one(catalog: Catalog) -> None:
+def test_a_design_value_of_pue_reaches_the_highest_measured_one(catalog):
     pue = catalog.region("azure:italynorth").pue
-    assert pue is not None
     assert (pue.low, pue.value, pue.high) == (1.07, 1.12, 1.3)
 
 
-def test_a_region_without_a_published_pue_has_its_providers_or_none(catalog: Catalog) -> None:
+def test_a_region_without_a_published_pue_has_its_providers_or_none(catalog):
     """The range of a provider's holds what is published of its regions, and 0.05 beyond."""
     region = catalog.region("aws:mx-central-1")
-    assert region.pue is not None
     assert (region.pue.value, region.pue_year, region.pue_basis) == (1.14, 2025, "fleet")
     assert "aws-sustainability" in region.sources
     assert catalog.region("hetzner:fsn1").pue is None
@@ -54,14 +49,14 @@ def test_a_region_without_a_published_pue_has_its_providers_or_none(catalog: Cat
         assert all(fleet.low <= max(1.0, pue - 0.05) < pue + 0.05 <= fleet.high for pue in own)
 
 
-def test_a_local_zone_stands_in_its_city_and_not_in_its_parent_region(catalog: Catalog) -> None:
+def test_a_local_zone_stands_in_its_city_and_not_in_its_parent_region(catalog):
     assert catalog.region("us-west-2-lax-1a").zone == "US-CAL-LDWP"
     assert catalog.region("us-east-1-wl1-bos-wlz-1").zone == "US-NE-ISNE"
     with pytest.raises(LookupFailed):
         catalog.region("us-east-1-xyz-1a")
 
 
-def test_names_of_several_regions_are_answered_with_all_of_them(catalog: Catalog) -> None:
+def test_names_of_several_regions_are_answered_with_all_of_them(catalog):
     with pytest.raises(AmbiguousName) as caught:
         catalog.region("Frankfurt")
     assert {"aws:eu-central-1", "oracle:eu-frankfurt-1"} <= {*caught.value.choices}
@@ -71,13 +66,13 @@ def test_names_of_several_regions_are_answered_with_all_of_them(catalog: Catalog
 
 
 @pytest.mark.parametrize("name", ["aws:eu-west-11", "aws:eu-west-x"])
-def test_unknown_regions_raise_with_close_matches(catalog: Catalog, name: str) -> None:
+def test_unknown_regions_raise_with_close_matches(catalog, name):
     with pytest.raises(LookupFailed) as caught:
         catalog.region(name)
     assert "aws:eu-west-1" in caught.value.close
 
 
-def test_aws_and_google_names_that_differ_in_a_hyphen_stay_apart(catalog: Catalog) -> None:
+def test_aws_and_google_names_that_differ_in_a_hyphen_stay_apart(catalog):
     assert catalog.region("aws:us-east-1").zone == "US-MIDA-PJM"
     assert catalog.region("gcp:us-east1").zone == "US-CAR-SC"
     assert catalog.region("gcp:us-east1").sources == ("gsf-rtc",)
@@ -91,9 +86,7 @@ def test_aws_and_google_names_that_differ_in_a_hyphen_stay_apart(catalog: Catalo
         ("aws:", "aws:af-south-1"),
     ],
 )
-def test_regions_typed_wrong_list_what_was_meant_first(
-    catalog: Catalog, name: str, first: str
-) -> None:
+def test_regions_typed_wrong_list_what_was_meant_first(catalog, name, first):
     with pytest.raises(LookupFailed) as caught:
         catalog.region(name)
     assert caught.value.close[0] == first
@@ -102,7 +95,7 @@ def test_regions_typed_wrong_list_what_was_meant_first(
         assert {found.split(":")[0] for found in caught.value.close} == {provider}
 
 
-def test_places_as_people_and_tools_write_them(catalog: Catalog) -> None:
+def test_places_as_people_and_tools_write_them(catalog):
     """A list made without looking at the data; an empty meaning is a name that must not be taken.
 
     95 % are right, and none is taken for another place.
@@ -123,7 +116,7 @@ def test_places_as_people_and_tools_write_them(catalog: Catalog) -> None:
     assert [pair for pair in wrong if pair[1]] == []
 
 
-def test_words_of_a_region_are_turned_for_azure_alone(catalog: Catalog) -> None:
+def test_words_of_a_region_are_turned_for_azure_alone(catalog):
     for name, region in (
         ("EuropeWest", "azure:westeurope"),
         ("azure:EuropeWest", "azure:westeurope"),

@@ -4,11 +4,9 @@ The left column is how the text writes it, the right one what the catalog answer
 wrong about a part (a T4 in NVv3, 417 TFLOPS per watt), the catalog has the right figure.
 """
 
-from __future__ import annotations
-
 import pytest
 
-from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 
 A100 = tuple(f"nvidia-a100-{form}" for form in ("sxm4-40", "sxm4-80", "pcie-40", "pcie-80"))
@@ -28,7 +26,7 @@ MI300 = ("amd-mi300a", "amd-mi300x")
 ADA = tuple(
     part.id for part in load_catalog().all_hardware() if part.architecture == "Ada Lovelace"
 )
-HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
+HARDWARE = [
     # text 000
     ("H100", H100),
     ("B200", "nvidia-b200"),
@@ -119,7 +117,7 @@ HARDWARE: list[tuple[str, str | tuple[str, ...]]] = [
     ("Coral", "google-coral-edge-tpu"),
 ]
 """Names of parts: one id, the choices of a name that is asked back, or () for a misspelt one."""
-FAMILIES: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
+FAMILIES = [
     ("Amazon EC2 P3", ("p3", "p3dn"), ("nvidia-v100-sxm2-16", "nvidia-v100-sxm2-32")),
     ("Amazon EC2 P4", ("p4d", "p4de"), ("nvidia-a100-sxm4-40", "nvidia-a100-sxm4-80")),
     ("Amazon EC2 G3", ("g3", "g3s"), ("nvidia-m60",)),
@@ -138,7 +136,7 @@ FAMILIES: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
     ("Google Colab", ("Colab runtime",), ("nvidia-k80", "nvidia-t4", "nvidia-v100-sxm2-16")),
 ]
 """Families of instances: whose members answer, and parts that are among them."""
-RUNS_ON: list[tuple[str, str, str]] = [
+RUNS_ON = [
     ("Amazon SageMaker", "aws:p4d.24xlarge", "ml.p4d.24xlarge"),
     ("AWS GPU Powered Services", "aws:g5.xlarge", "instance type"),
     ("Azure Machine Learning", "azure:Standard_NC4as_T4_v3", "virtual machines"),
@@ -160,7 +158,7 @@ RUNS_ON: list[tuple[str, str, str]] = [
     ("Google Cloud TPUs", "google-tpu-v5e", "kind of hardware"),
 ]
 """Names that are no hardware: one of the things they run on, and words of the reason."""
-REFUSED: list[tuple[str, str]] = [
+REFUSED = [
     ("AWS Elastic Graphic Service", "8 January 2024"),
     ("Elastic Graphics", "8 January 2024"),
     ("AWS DeepRacer", "model car"),
@@ -209,12 +207,12 @@ REFUSED: list[tuple[str, str]] = [
 
 
 @pytest.fixture
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
 @pytest.mark.parametrize(("name", "expected"), HARDWARE)
-def test_parts(catalog: Catalog, name: str, expected: str | tuple[str, ...]) -> None:
+def test_parts(catalog, name, expected):
     if isinstance(expected, str):
         assert catalog.hardware(name).id == expected
     elif expected:
@@ -228,9 +226,7 @@ def test_parts(catalog: Catalog, name: str, expected: str | tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize(("name", "families", "parts"), FAMILIES)
-def test_families(
-    catalog: Catalog, name: str, families: tuple[str, ...], parts: tuple[str, ...]
-) -> None:
+def test_families(catalog, name, families, parts):
     with pytest.raises(AmbiguousName) as asked:
         catalog.instance(name)
     members = [catalog.instance(one) for one in asked.value.choices]
@@ -239,16 +235,12 @@ def test_families(
     assert {member.id for member in members} == everyone
     assert set(parts) <= {member.hardware for member in members}
     meant = catalog.resolution(name)
-    assert meant is not None
     assert "family of cloud instances" in meant.reason
 
 
 @pytest.mark.parametrize(("name", "thing", "reason"), RUNS_ON)
-def test_services_answer_with_what_they_run_on(
-    catalog: Catalog, name: str, thing: str, reason: str
-) -> None:
+def test_services_answer_with_what_they_run_on(catalog, name, thing, reason):
     meant = catalog.resolution(name)
-    assert meant is not None
     assert thing in (*meant.instances, *meant.hardware)
     assert reason in meant.reason
     with pytest.raises(LookupFailed) as failed:
@@ -258,9 +250,7 @@ def test_services_answer_with_what_they_run_on(
 
 
 @pytest.mark.parametrize(("name", "reason"), REFUSED)
-def test_what_is_no_hardware_is_refused_with_the_reason(
-    catalog: Catalog, name: str, reason: str
-) -> None:
+def test_what_is_no_hardware_is_refused_with_the_reason(catalog, name, reason):
     for look_up in (catalog.hardware, catalog.instance):
         with pytest.raises(LookupFailed) as failed:
             look_up(name)
@@ -268,7 +258,7 @@ def test_what_is_no_hardware_is_refused_with_the_reason(
         assert failed.value.close == ()
 
 
-def test_the_one_cpu_among_the_gpus(catalog: Catalog) -> None:
+def test_the_one_cpu_among_the_gpus(catalog):
     assert catalog.cpu("AMD EPYC 7763").id == "amd-epyc-7763"
     with pytest.raises(LookupFailed):
         catalog.hardware("AMD EPYC 7763")
@@ -283,14 +273,14 @@ def test_the_one_cpu_among_the_gpus(catalog: Catalog) -> None:
         ("NCasT4_v3", "nvidia-t4"),
     ],
 )
-def test_an_instance_is_never_taken_for_one_part(catalog: Catalog, name: str, part: str) -> None:
+def test_an_instance_is_never_taken_for_one_part(catalog, name, part):
     """Eight A100 must not become one in silence: the answer names the part and asks back."""
     with pytest.raises(LookupFailed, match="ask for it as instance") as failed:
         catalog.hardware(name)
     assert failed.value.close == (part,)
 
 
-def test_generations_that_the_texts_mix_up(catalog: Catalog) -> None:
+def test_generations_that_the_texts_mix_up(catalog):
     """MI300X and MI300A are one generation, MI250 the one before; Gaudi is no GPU."""
     generation = {name: catalog.hardware(name).architecture for name in (*MI300, "amd-mi250")}
     assert generation == {
@@ -308,9 +298,7 @@ def test_generations_that_the_texts_mix_up(catalog: Catalog) -> None:
     ("part", "printed", "dense_fp16"),
     [("nvidia-l4", 30, 121), ("nvidia-l40s", 45, 362), ("nvidia-h100-sxm5-80", 60, 989)],
 )
-def test_tflops_per_watt_are_not_a_thousand_times_too_many(
-    catalog: Catalog, part: str, printed: float, dense_fp16: float
-) -> None:
+def test_tflops_per_watt_are_not_a_thousand_times_too_many(catalog, part, printed, dense_fp16):
     """The text prints 417, 129 and 86 for what its own numbers make 0.417, 0.129 and 0.086."""
     row = catalog.hardware(part)
     assert row.tdp_w is not None
@@ -318,7 +306,7 @@ def test_tflops_per_watt_are_not_a_thousand_times_too_many(
     assert printed / row.tdp_w < dense_fp16 / row.tdp_w < 2
 
 
-def test_memory_of_chips_that_one_text_puts_at_8_to_16_gb(catalog: Catalog) -> None:
+def test_memory_of_chips_that_one_text_puts_at_8_to_16_gb(catalog):
     memory = {
         name: catalog.hardware(f"TPU {name}").memory_gb for name in ("v2", "v3", "v5e", "v5p")
     }

@@ -1,18 +1,15 @@
 """Embodied carbon: the model against its published validation table, studies first, hosts."""
 
-from __future__ import annotations
-
 import math
 import statistics
 
 import pytest
 
-from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.embodied_facts import Dies
 from gramwatt.sci.catalog.parameters import lifetime_years, parameters
 from gramwatt.sci.embodied.te import (
     Board,
-    Embodied,
     accelerator_te,
     board_kg,
     cpu_te,
@@ -72,23 +69,23 @@ PARTS = {
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
+def catalog():
     return load_catalog()
 
 
-def kilograms(embodied: Embodied) -> tuple[float, float, float]:
+def kilograms(embodied):
     figure = embodied.te_g
     assert figure.unit == "gCO2e"
     return figure.value / 1000, figure.low / 1000, figure.high / 1000
 
 
-def board(point: str) -> Board:
+def board(point):
     area, dies, node, power_w, memory_gb, memory_type = VALIDATION[point][:6]
     return Board((Dies(area, dies, node),), power_w, memory_gb, str(memory_type))
 
 
 @pytest.mark.parametrize("point", VALIDATION)
-def test_the_model_reproduces_its_validation_table(point: str) -> None:
+def test_the_model_reproduces_its_validation_table(point):
     published, plain, fitted, plain_percent, fitted_percent = VALIDATION[point][6:]
     plain_kg, fitted_kg = board_kg(board(point), k_die=1.0), board_kg(board(point))
     assert (round(plain_kg), round(fitted_kg)) == (plain, fitted)
@@ -97,7 +94,7 @@ def test_the_model_reproduces_its_validation_table(point: str) -> None:
     assert 100 * (fitted_kg / published - 1) == pytest.approx(fitted_percent, abs=0.6)
 
 
-def test_the_summary_of_the_validation() -> None:
+def test_the_summary_of_the_validation():
     """Geometric bias 1.02 and log sd 0.17 with k = 1.5; bias 0.88 with k = 1.0."""
     published = {point: row[6] for point, row in VALIDATION.items()}
     fitted = [math.log(board_kg(board(point)) / kg) for point, kg in published.items()]
@@ -107,7 +104,7 @@ def test_the_summary_of_the_validation() -> None:
     assert round(math.exp(statistics.fmean(plain)), 2) == 0.88
 
 
-def test_the_formula_by_hand() -> None:
+def test_the_formula_by_hand():
     """One 100 mm2 die at 5 nm, 10 W, 2 GB LPDDR.
 
     Yield ((1 - e^-0.1) / 0.1)^2 = 0.951626^2 = 0.905592; die 1.5 x 2.593 / 0.905592 = 4.294981;
@@ -118,7 +115,7 @@ def test_the_formula_by_hand() -> None:
     assert board_kg(small) == pytest.approx(19.384185, abs=1e-5)
 
 
-def test_several_small_dies_yield_better_than_a_large_one() -> None:
+def test_several_small_dies_yield_better_than_a_large_one():
     whole = Board((Dies(800, 1, 5),), 0, 0, "HBM3")
     quarters = Board((Dies(800, 4, 5),), 0, 0, "HBM3")
     apart = Board(tuple(Dies(200, 1, 5) for _ in range(4)), 0, 0, "HBM3")
@@ -126,7 +123,7 @@ def test_several_small_dies_yield_better_than_a_large_one() -> None:
     assert board_kg(quarters) < board_kg(whole)
 
 
-def test_nodes_between_the_table_count_as_their_neighbour() -> None:
+def test_nodes_between_the_table_count_as_their_neighbour():
     given = parameters()
     assert given.cpa_kg_per_cm2(12) == given.cpa_kg_per_cm2(16) == given.cpa_kg_per_cm2(14) == 1.433
     assert given.cpa_kg_per_cm2(6) == given.cpa_kg_per_cm2(7) == 2.155
@@ -135,33 +132,32 @@ def test_nodes_between_the_table_count_as_their_neighbour() -> None:
         given.cpa_kg_per_cm2(9)
 
 
-def test_a_wafer_scale_system() -> None:
+def test_a_wafer_scale_system():
     """1.101 x (1.5 x 706.9 x 2.155 + 23000 x 0.0411) + 150 = 3706.6 kg."""
     assert wafer_kg(7, 23000) == pytest.approx(3706.6, abs=0.1)
 
 
-def known_te(catalog: Catalog) -> dict[str, Embodied]:
+def known_te(catalog):
     """TE of every part that has one, by id."""
     found = {part.id: accelerator_te(part) for part in catalog.all_hardware()}
     return {part_id: te for part_id, te in found.items() if te is not None}
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_te_range_and_tier_of_parts(catalog: Catalog, part: str) -> None:
+def test_te_range_and_tier_of_parts(catalog, part):
     value, low, high, tier = PARTS[part]
     embodied = accelerator_te(catalog.hardware(part))
-    assert embodied is not None
     assert tuple(round(kg) for kg in kilograms(embodied)) == (value, low, high)
     assert embodied.tier == tier
 
 
-def test_published_figures_are_catalog_and_modelled_ones_estimated(catalog: Catalog) -> None:
+def test_published_figures_are_catalog_and_modelled_ones_estimated(catalog):
     for part, te in known_te(catalog).items():
         published = te.tier in ("A", "B")
         assert te.te_g.kind == ("catalog" if published else "estimated"), part
 
 
-def test_the_bands_of_the_model(catalog: Catalog) -> None:
+def test_the_bands_of_the_model(catalog):
     """Tier C times and divided by 1.7; tier D 2.5, with 4 as upper factor of a TPU."""
     for part, te in known_te(catalog).items():
         if te.tier in ("A", "B"):
@@ -173,7 +169,7 @@ def test_the_bands_of_the_model(catalog: Catalog) -> None:
         assert high / value == pytest.approx(upper), part
 
 
-def test_parts_without_inputs_have_no_figure(catalog: Catalog) -> None:
+def test_parts_without_inputs_have_no_figure(catalog):
     without = {part.id for part in catalog.all_hardware()} - set(known_te(catalog))
     apple = {part.id for part in catalog.all_hardware() if part.vendor == "Apple"}
     jetson = {part for part in without if part.startswith("nvidia-jetson-")}
@@ -194,7 +190,7 @@ def test_parts_without_inputs_have_no_figure(catalog: Catalog) -> None:
     assert len(apple) == 18
 
 
-def test_figures_of_the_tpu_v5p_and_of_whole_systems_hold_their_host(catalog: Catalog) -> None:
+def test_figures_of_the_tpu_v5p_and_of_whole_systems_hold_their_host(catalog):
     assert [part for part, te in known_te(catalog).items() if te.includes_host] == [
         "cerebras-wse2",
         "cerebras-wse3",
@@ -202,36 +198,33 @@ def test_figures_of_the_tpu_v5p_and_of_whole_systems_hold_their_host(catalog: Ca
     ]
 
 
-def test_every_figure_excludes_use(catalog: Catalog) -> None:
+def test_every_figure_excludes_use(catalog):
     for part, te in known_te(catalog).items():
         assert "use excluded" in te.stages, part
 
 
-def test_the_share_of_a_gpu_server() -> None:
+def test_the_share_of_a_gpu_server():
     """5700 (3000 to 6500) kg over 8: 712.5 (375 to 812.5)."""
     share = host_share_te(load_catalog().hardware("nvidia-h100-sxm5-80"))
-    assert share is not None
     assert kilograms(share) == (712.5, 375.0, 812.5)
     assert kilograms(share.scaled(8)) == (5700.0, 3000.0, 6500.0)
 
 
-def test_an_accelerator_hour() -> None:
+def test_an_accelerator_hour():
     """H100: 164 kg over 4 years is 4.7 g an hour, with its host share (876.5 kg) 25 g."""
     hours = lifetime_years().value * 8760
     part = load_catalog().hardware("nvidia-h100-sxm5-80")
     embodied, host = accelerator_te(part), host_share_te(part)
-    assert embodied is not None
-    assert host is not None
     assert round(embodied.te_g.value / hours, 1) == 4.7
     assert round((embodied.te_g + host.te_g).value / hours) == 25
 
 
-def test_lifetime() -> None:
+def test_lifetime():
     years = lifetime_years()
     assert (years.value, years.low, years.high, years.unit) == (4.0, 3.0, 6.0, "years")
 
 
-def test_cpu_by_die_area(catalog: Catalog) -> None:
+def test_cpu_by_die_area(catalog):
     """9.14 + 0.0197 x 1064 mm2 = 30.1008 kg, half to three times that."""
     cpu = catalog.cpu("EPYC 7763")
     assert cpu.die_area_mm2 == 1064
@@ -242,14 +235,12 @@ def test_cpu_by_die_area(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize(("threads", "sockets"), [(None, 1.0), (128, 1.0), (256, 2.0), (32, 0.25)])
-def test_a_known_cpu_counts_by_threads(
-    catalog: Catalog, threads: float | None, sockets: float
-) -> None:
+def test_a_known_cpu_counts_by_threads(catalog, threads, sockets):
     cpu = catalog.cpu("EPYC 7763")
     assert cpu_te(cpu, threads).te_g.value == pytest.approx(30100.8 * sockets)
 
 
-def test_an_unknown_cpu_is_a_whole_package_or_a_slice_at_the_low_end() -> None:
+def test_an_unknown_cpu_is_a_whole_package_or_a_slice_at_the_low_end():
     """25 kg (12.5 to 75) for a socket, of which 8 / 96 to all is the host's."""
     te = cpu_te(None, 8).te_g
     inputs = draws()
@@ -259,16 +250,16 @@ def test_an_unknown_cpu_is_a_whole_package_or_a_slice_at_the_low_end() -> None:
     assert kilograms(cpu_te(None, 192)) == pytest.approx((50.0, 25.0, 150.0))
 
 
-def test_the_default_socket_is_the_median_of_those_in_clouds_and_clusters(catalog: Catalog) -> None:
+def test_the_default_socket_is_the_median_of_those_in_clouds_and_clusters(catalog):
     threads = [cpu.threads for cpu in catalog.all_cpus() if cpu.seen_in]
     assert parameters()["cpu_default_threads"] == statistics.median(threads)
 
 
-def test_memory() -> None:
+def test_memory():
     assert kilograms(dram_te(100)) == pytest.approx((140.0, 40.0, 210.0))
 
 
-def test_a_host_is_the_sum_of_its_parts(catalog: Catalog) -> None:
+def test_a_host_is_the_sum_of_its_parts(catalog):
     """EPYC 7763, 256 GiB: 30.1008 + 358.4 + 150 + 6.7 = 545.2008 kg."""
     host = host_te(catalog.cpu("EPYC 7763"), 128, 256)
     inputs = draws()
@@ -285,13 +276,13 @@ def test_a_host_is_the_sum_of_its_parts(catalog: Catalog) -> None:
     assert "storage of unknown size left out" in host.stages
 
 
-def test_a_slice_of_a_server_takes_its_part_of_the_case(catalog: Catalog) -> None:
+def test_a_slice_of_a_server_takes_its_part_of_the_case(catalog):
     """A quarter of a socket: (30.1008 + 150 + 6.7) / 4 + 64 x 1.4 = 136.3 kg."""
     host = host_te(catalog.cpu("EPYC 7763"), 32, 64)
     assert host.te_g.value / 1000 == pytest.approx(136.3002)
 
 
-def test_memory_that_is_not_stated_is_assumed_by_threads(catalog: Catalog) -> None:
+def test_memory_that_is_not_stated_is_assumed_by_threads(catalog):
     """128 threads x 4 GiB (2 to 8) x 1.4 kg (0.4 to 2.1) = 716.8 kg."""
     bare = host_te(catalog.cpu("EPYC 7763"), 128, 0)
     host = host_te(catalog.cpu("EPYC 7763"), 128, None)
@@ -300,20 +291,20 @@ def test_memory_that_is_not_stated_is_assumed_by_threads(catalog: Catalog) -> No
     assert host.tier == "D"
 
 
-def test_a_host_of_which_nothing_is_known_is_never_zero() -> None:
+def test_a_host_of_which_nothing_is_known_is_never_zero():
     host = host_te(None, None, None)
     assert kilograms(host) == (1313.0, 497.0, 4288.0)
     assert host.tier == "D"
 
 
-def test_a_larger_host_never_has_less(catalog: Catalog) -> None:
+def test_a_larger_host_never_has_less(catalog):
     cpu = catalog.cpu("EPYC 7763")
     sizes = [host_te(cpu, threads, 4.0 * threads).te_g.value for threads in (8, 64, 128, 256)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
 
 
-def host_shares(catalog: Catalog, host_class: str) -> list[tuple[float, float, float]]:
+def host_shares(catalog, host_class):
     """The share of one board of each known host of a class [kgCO2e]: value, low, high."""
     found = []
     for host in catalog.all_instances():
@@ -326,7 +317,7 @@ def host_shares(catalog: Catalog, host_class: str) -> list[tuple[float, float, f
     return found
 
 
-def test_the_usual_host_of_a_card_is_that_of_the_known_servers(catalog: Catalog) -> None:
+def test_the_usual_host_of_a_card_is_that_of_the_known_servers(catalog):
     values, _, _ = zip(*host_shares(catalog, "card"), strict=True)
     seen = [
         kilograms(host_te(catalog.cpu_of(one), one.vcpu, one.host_memory_gib))[0]
@@ -347,7 +338,7 @@ def test_the_usual_host_of_a_card_is_that_of_the_known_servers(catalog: Catalog)
     assert card.high == pytest.approx(max(seen), rel=0.05)
 
 
-def test_the_usual_host_of_a_clouds_own_board(catalog: Catalog) -> None:
+def test_the_usual_host_of_a_clouds_own_board(catalog):
     """The same of its hosts, and the published 2950 kg of a TPU host over its 8 chips."""
     shares = host_shares(catalog, "cloud")
     cloud = parameters().quantity("host_cloud")
@@ -356,7 +347,7 @@ def test_the_usual_host_of_a_clouds_own_board(catalog: Catalog) -> None:
     assert cloud.low == pytest.approx(min(low for _, low, _ in shares), rel=0.05)
 
 
-def test_every_part_has_a_host_of_its_form(catalog: Catalog) -> None:
+def test_every_part_has_a_host_of_its_form(catalog):
     classes = {part.id: part.host_class for part in catalog.all_hardware()}
     expected = {
         "nvidia-h100-sxm5-80": "server",
@@ -376,10 +367,10 @@ def test_every_part_has_a_host_of_its_form(catalog: Catalog) -> None:
     assert expected.items() <= classes.items()
 
 
-def test_the_usual_hosts(catalog: Catalog) -> None:
+def test_the_usual_hosts(catalog):
     """A board of two devices has one slot; a chip of a computer has nothing beside it."""
 
-    def share(name: str) -> tuple[float, ...] | None:
+    def share(name):
         found = host_share_te(catalog.hardware(name))
         return kilograms(found) if found else None
 

@@ -1,7 +1,5 @@
 """What stands for a device whose name means several parts, or none: its forms, or its family."""
 
-from __future__ import annotations
-
 from math import exp, log
 from statistics import median
 from types import SimpleNamespace
@@ -9,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from gramwatt.sci.catalog.catalog import Catalog, Hardware, load_catalog
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.embodied.forms import (
     Forms,
     Seen,
@@ -29,13 +27,13 @@ COUNTED = [
 ]
 
 
-def without(part: Hardware) -> Catalog:
+def without(part):
     """The catalog as it would be without a part."""
     others = [other for other in CATALOG.all_hardware() if other.id != part.id]
     return cast("Catalog", SimpleNamespace(all_hardware=lambda: others))
 
 
-def test_a_part_that_is_left_out_lies_in_the_range_of_its_family() -> None:
+def test_a_part_that_is_left_out_lies_in_the_range_of_its_family():
     """The range holds nine in ten, eight are said; the value errs by a sixth on the median.
 
     The figure of any accelerator that stood in before, 150 kg (58 to 369), held seven in ten and
@@ -44,7 +42,6 @@ def test_a_part_that_is_left_out_lies_in_the_range_of_its_family() -> None:
     errors, in_range = [], 0
     for part in COUNTED:
         own, family = accelerator_te(part), forms_te(CATALOG, family_of(without(part), part))
-        assert own is not None
         in_range += family.te_g.low <= own.te_g.value <= family.te_g.high
         errors.append(abs(log(family.te_g.value / own.te_g.value)))
     assert in_range / len(COUNTED) >= 0.9
@@ -68,7 +65,7 @@ def test_a_part_that_is_left_out_lies_in_the_range_of_its_family() -> None:
         ("TPU", Seen("accelerator"), "google-"),
     ],
 )
-def test_the_forms_of_a_name(name: str, seen: Seen, parts: list[str] | str | None) -> None:
+def test_the_forms_of_a_name(name, seen, parts):
     ids = [part.id for part in forms(CATALOG, name, seen).parts]
     if parts is None:
         assert len(ids) == 4
@@ -79,7 +76,7 @@ def test_the_forms_of_a_name(name: str, seen: Seen, parts: list[str] | str | Non
         assert ids == parts
 
 
-def test_the_commonest_form_is_counted_and_the_range_holds_all() -> None:
+def test_the_commonest_form_is_counted_and_the_range_holds_all():
     of = forms(CATALOG, "H100")
     figures = [part_te(CATALOG, part).te_g for part in of.parts]
     spanned = forms_te(CATALOG, of).te_g
@@ -88,11 +85,10 @@ def test_the_commonest_form_is_counted_and_the_range_holds_all() -> None:
     assert spanned.low == min(figure.low for figure in figures)
     assert spanned.high == max(figure.high for figure in figures)
     host = forms_host_te(of)
-    assert host is not None
     assert (host.te_g.value, host.te_g.low, host.te_g.high) == (712_500, 22_000, 1_400_000)
 
 
-def test_a_name_of_nobody_spans_the_accelerators_of_servers_and_desks() -> None:
+def test_a_name_of_nobody_spans_the_accelerators_of_servers_and_desks():
     of = forms(CATALOG, "Zorp 9", Seen("gpu", includes_host=False))
     assert len(of.parts) > 90
     te = forms_te(CATALOG, of).te_g
@@ -102,7 +98,7 @@ def test_a_name_of_nobody_spans_the_accelerators_of_servers_and_desks() -> None:
     assert sum(inside) / len(inside) >= 0.8
 
 
-def test_what_is_said_of_a_name() -> None:
+def test_what_is_said_of_a_name():
     several, family = forms(CATALOG, "NVIDIA H800"), forms(CATALOG, "Apple M9 Max", Seen("module"))
     assert "nvidia-h800-sxm5-80, the commonest, is counted" in several.sentence
     assert "not in the catalog" in family.sentence

@@ -14,15 +14,14 @@ from gramwatt.sci.figures.host_model import (
     ram_power_w,
 )
 from gramwatt.sci.figures.meters import energy, relative_range
-from gramwatt.sci.figures.quantity import Kind
 
 
 @pytest.mark.parametrize(("load", "watts"), [(0.0, 0.63), (0.25, 1.31), (1.0, 3.35)])
-def test_a_processor_lies_on_a_line_between_idle_and_full(load: float, watts: float) -> None:
+def test_a_processor_lies_on_a_line_between_idle_and_full(load, watts):
     assert cpu_power(64).at(load) == pytest.approx(64 * watts)
 
 
-def test_a_rated_power_is_where_the_range_ends_from_half_load_on() -> None:
+def test_a_rated_power_is_where_the_range_ends_from_half_load_on():
     power = cpu_power(128, rated_w=280)
     assert (power.meter, power.at(0)) == (CPU_MODEL_RATED, pytest.approx(128 * 0.63))
     assert power.at(0.5) == power.at(1.0) == pytest.approx(280 / 1.3)
@@ -30,14 +29,14 @@ def test_a_rated_power_is_where_the_range_ends_from_half_load_on() -> None:
     assert energy(power.at(1.0), "estimated", power.meter).high == pytest.approx(280)
 
 
-def test_no_processor_has_a_range_above_the_highest_rated_power_of_any() -> None:
+def test_no_processor_has_a_range_above_the_highest_rated_power_of_any():
     for threads in (128, 384, 2048):
         power = cpu_power(threads, sockets=1, like_evidence=False)
         assert power.at(0) <= power.at(0.5) <= power.at(1)
         assert energy(power.at(1), "estimated", power.meter).high <= 500.001
 
 
-def test_memory_by_size() -> None:
+def test_memory_by_size():
     assert ram_power_w(512 * 2**30) == pytest.approx(97.28)
 
 
@@ -50,20 +49,18 @@ def test_memory_by_size() -> None:
         ("other", 60, 140),
     ],
 )
-def test_estimated_energy_has_the_range_of_what_estimated_it(
-    meter: str, low: float, high: float
-) -> None:
+def test_estimated_energy_has_the_range_of_what_estimated_it(meter, low, high):
     found = energy(100.0, "estimated", meter)
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert (found.value, found.unit, found.source) == (100.0, "J", meter)
 
 
-def test_what_a_counter_gave_keeps_the_range_of_its_kind() -> None:
+def test_what_a_counter_gave_keeps_the_range_of_its_kind():
     found = energy(100.0, "measured", CPU_MODEL)
     assert (found.low, found.high) == (pytest.approx(95), pytest.approx(105))
 
 
-def test_the_range_holds_eight_in_ten_of_what_counters_would_give() -> None:
+def test_the_range_holds_eight_in_ten_of_what_counters_would_give():
     """At the shares of rated power that RAPL had at AWS (Teads).
 
     With its rated power known, each processor of the catalog is asked. Without it each processor of
@@ -83,7 +80,7 @@ def test_the_range_holds_eight_in_ten_of_what_counters_would_give() -> None:
         assert sum(held) >= (0.9 if rated else 0.76) * len(held)
 
 
-def test_what_a_model_gave_in_place_of_a_counter_is_the_models() -> None:
+def test_what_a_model_gave_in_place_of_a_counter_is_the_models():
     figure = energy(100.0, "estimated", f"rapl+{CPU_MODEL}")
     assert (figure.low, figure.high) == (pytest.approx(42), pytest.approx(175))
     assert (figure.source, energy(100.0, "measured", f"rapl+{CPU_MODEL}").source) == (
@@ -93,7 +90,7 @@ def test_what_a_model_gave_in_place_of_a_counter_is_the_models() -> None:
 
 
 @pytest.mark.parametrize("kind", ["measured", "integrated"])
-def test_the_range_of_another_meter_says_that_its_evidence_is_of_nvml(kind: Kind) -> None:
+def test_the_range_of_another_meter_says_that_its_evidence_is_of_nvml(kind):
     own, other = relative_range(kind, "nvml-counter"), relative_range(kind, "rapl")
     assert other[:2] == own[:2]
     assert other.source == f"as for NVML, since none is stated for rapl: {own.source}"

@@ -1,9 +1,6 @@
 """Annual intensity of grid zones and countries, by key."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from statistics import quantiles
 
@@ -27,7 +24,7 @@ from gramwatt.sci.grid.zones import (
 
 
 @pytest.fixture(scope="module")
-def zones() -> Zones:
+def zones():
     return Zones()
 
 
@@ -48,9 +45,7 @@ def zones() -> Zones:
         ("NO-NO1", "NO-NO1", 24.0, 2025, "consumption"),
     ],
 )
-def test_zones_by_every_kind_of_key(
-    zones: Zones, key: str, zone: str, value: float, year: int, scope: str
-) -> None:
+def test_zones_by_every_kind_of_key(zones, key, zone, value, year, scope):
     found = zones.zone(key)
     assert (found.zone, found.intensity.value, found.year) == (zone, value, year)
     assert (found.scope, found.basis, found.signal) == (scope, "lifecycle", "average")
@@ -58,7 +53,7 @@ def test_zones_by_every_kind_of_key(
     assert not found.country_fallback
 
 
-def test_both_iso_codes_of_every_country_mean_the_same(zones: Zones) -> None:
+def test_both_iso_codes_of_every_country_mean_the_same(zones):
     countries = [zone for zone in zones.newest() if "-" not in zone.zone]
     assert len(countries) == 217
     for found in countries:
@@ -66,7 +61,7 @@ def test_both_iso_codes_of_every_country_mean_the_same(zones: Zones) -> None:
         assert zones.zone(found.country) == zones.zone(found.zone) == found
 
 
-def test_the_range_of_an_annual_value_is_that_of_its_zone_and_length_of_time(zones: Zones) -> None:
+def test_the_range_of_an_annual_value_is_that_of_its_zone_and_length_of_time(zones):
     """Germany has hours of its own, the north of Italy is one of the zones without: wider."""
     spreads = {(row.zone, row.hours): row for row in rows(SpreadRow)}
     for key, of_zone in (("DE", "DE"), ("IT-NO", OTHER)):
@@ -83,9 +78,7 @@ def test_the_range_of_an_annual_value_is_that_of_its_zone_and_length_of_time(zon
     ("zone", "usual"),
     [("JP-TK", (1.02, 0.92)), ("US-CAL-CISO", (0.62, 1.25)), ("CL-SEN", (1.3, 0.7))],
 )
-def test_a_range_holds_what_is_usual_for_the_hours(
-    zones: Zones, zone: str, usual: tuple[float, float]
-) -> None:
+def test_a_range_holds_what_is_usual_for_the_hours(zones, zone, usual):
     """18:00 and 3:00 UTC in June: night and noon of Tokyo, Chile's noon is at 16:00 UTC.
 
     What these hours usually have, from the traces of 2023, over the annual value; the value stays
@@ -101,15 +94,14 @@ def test_a_range_holds_what_is_usual_for_the_hours(
 
 
 def test_what_hours_usually_differ_by_is_certain_in_a_sum_and_cancels_between_equal_hours(
-    zones: Zones,
-) -> None:
+    zones,
+):
     """Noon and evening in California: their sum is nearer to the year than either."""
     found = zones.zone("US-CAL-CISO")
     noon, evening = (found.over(1, datetime(2026, 6, 10, h, tzinfo=UTC)) for h in (19, 3))
     assert noon.high / noon.value < 1.1
     assert evening.high / evening.value > 1.3
     whole = total([noon, evening])
-    assert whole is not None
     assert noon.low / noon.value < whole.low / whole.value
     assert whole.high / whole.value < evening.high / evening.value
     ratio = evening.over(noon, "1")
@@ -120,7 +112,7 @@ def test_what_hours_usually_differ_by_is_certain_in_a_sum_and_cancels_between_eq
     assert second.over(first, "1").high == pytest.approx(1.0)
 
 
-def test_hours_of_one_zone_share_what_moves_their_month(zones: Zones) -> None:
+def test_hours_of_one_zone_share_what_moves_their_month(zones):
     """The month's error is one; the rest is weather, which jobs of a day share."""
     found = zones.zone("DE")
     days = [found.over(1, datetime(2026, 6, day, 12, tzinfo=UTC)) for day in (1, 2)]
@@ -129,24 +121,22 @@ def test_hours_of_one_zone_share_what_moves_their_month(zones: Zones) -> None:
     ratio = days[0].over(days[1], "1")
     assert ratio.high > 1.2
     month = total([found.over(1, datetime(2026, 6, day, 12, tzinfo=UTC)) for day in range(1, 30)])
-    assert month is not None
     assert month.high - month.low < 29 * 0.8 * (days[0].high - days[0].low)
 
 
 def test_jobs_of_the_same_hours_of_days_err_together_where_hours_are_not_known(
-    zones: Zones,
-) -> None:
+    zones,
+):
     """Thirty nights in France are as uncertain as one; jobs around the clock nearly as a month."""
     lookup = AnnualIntensity(load_catalog())
 
-    def high(hours: Iterable[int]) -> float:
+    def high(hours):
         figures = []
         for day, hour in enumerate(hours):
             start = datetime(2026, 5, 1, hour, tzinfo=UTC) + timedelta(days=day)
             [point] = lookup.points("FR", start, start + timedelta(hours=2))
             figures.append(point.intensity)
         whole = total(figures)
-        assert whole is not None
         return whole.high / whole.value
 
     france = zones.zone("FR")
@@ -155,7 +145,7 @@ def test_jobs_of_the_same_hours_of_days_err_together_where_hours_are_not_known(
     assert high([*range(24)]) == pytest.approx(france.over(720).high / value, rel=0.05)
 
 
-def test_the_newest_value_of_a_zone_counts(zones: Zones) -> None:
+def test_the_newest_value_of_a_zone_counts(zones):
     years = [row for row in rows(ZoneRow) if row.zone == "US-MIDA-PJM"]
     newest = max(years, key=lambda row: row.year)
     assert len(years) > 1
@@ -163,14 +153,14 @@ def test_the_newest_value_of_a_zone_counts(zones: Zones) -> None:
     assert (zone.year, zone.intensity.value) == (newest.year, newest.g_per_kwh)
 
 
-def test_a_zone_without_a_value_says_that_its_country_stands_in(zones: Zones) -> None:
+def test_a_zone_without_a_value_says_that_its_country_stands_in(zones):
     found = zones.zone("PT-AC")
     assert found.country_fallback
     assert (found.zone, found.intensity.value) == ("PT-AC", zones.zone("PT").intensity.value)
     assert "the country's value for zone PT-AC" in found.intensity.source
 
 
-def test_a_country_that_no_publisher_has_a_value_of_exists_and_has_the_worlds(zones: Zones) -> None:
+def test_a_country_that_no_publisher_has_a_value_of_exists_and_has_the_worlds(zones):
     """Liechtenstein; a file of its hours can be imported under its code."""
     found = zones.zone("LIE")
     assert (found.zone, found.name, found.world_fallback) == ("LI", "Liechtenstein", True)
@@ -192,8 +182,8 @@ def test_a_country_that_no_publisher_has_a_value_of_exists_and_has_the_worlds(zo
     ],
 )
 def test_the_range_of_a_country_reaches_to_the_other_publishers_value_of_the_same_year(
-    zones: Zones, key: str, ends: tuple[float, float]
-) -> None:
+    zones, key, ends
+):
     found = zones.zone(key)
     if key == "XK":
         ends = (min(found.publishers[0], 1.0), found.publishers[1])
@@ -209,7 +199,7 @@ def test_the_range_of_a_country_reaches_to_the_other_publishers_value_of_the_sam
         assert mean.low <= value * ends[0] <= value * ends[1] <= mean.high
 
 
-def test_publishers_differ_as_the_range_of_one_alone_says(zones: Zones) -> None:
+def test_publishers_differ_as_the_range_of_one_alone_says(zones):
     """Of one year and country: 12 % in the median, at most 35 % in eight of ten."""
     of_year = {(row.zone, row.year): row.g_per_kwh for row in rows(ZoneRow)}
     apart = [
@@ -232,7 +222,7 @@ def test_publishers_differ_as_the_range_of_one_alone_says(zones: Zones) -> None:
         ("DEE", "DE"),
     ],
 )
-def test_unknown_zones_raise_with_close_matches(zones: Zones, key: str, near: str) -> None:
+def test_unknown_zones_raise_with_close_matches(zones, key, near):
     with pytest.raises(LookupFailed) as caught:
         zones.zone(key)
     assert near in caught.value.close
@@ -240,12 +230,12 @@ def test_unknown_zones_raise_with_close_matches(zones: Zones, key: str, near: st
 
 
 @pytest.mark.parametrize("key", ["", " ", "XX", "WORLD"])
-def test_no_zone_is_guessed(zones: Zones, key: str) -> None:
+def test_no_zone_is_guessed(zones, key):
     with pytest.raises(LookupFailed):
         zones.zone(key)
 
 
-def test_the_world_spans_the_middle_of_the_countries(zones: Zones) -> None:
+def test_the_world_spans_the_middle_of_the_countries(zones):
     """10 % of 208 countries below the low end, 10 % above the high one: 21 each."""
     world = zones.world.intensity
     values = [row.g_per_kwh for row in rows(CountryRow) if row.g_per_kwh]
@@ -257,8 +247,8 @@ def test_the_world_spans_the_middle_of_the_countries(zones: Zones) -> None:
 
 
 def test_without_the_odbl_file_zones_fall_back_on_their_country(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """What sci/catalog/data/odbl/LICENSE.md promises to those who empty that file."""
     monkeypatch.setattr(
         grid_module, "rows", lambda kind: () if "odbl/zones.csv" in kind.files else rows(kind)
@@ -279,7 +269,7 @@ def test_without_the_odbl_file_zones_fall_back_on_their_country(
         ("US-CAL", "US-CAL-BANC"),
     ],
 )
-def test_zones_typed_wrong_list_what_may_be_meant(zones: Zones, key: str, first: str) -> None:
+def test_zones_typed_wrong_list_what_may_be_meant(zones, key, first):
     with pytest.raises(LookupFailed) as caught:
         zones.zone(key)
     assert first in caught.value.close

@@ -355,7 +355,6 @@ def test_intervals_hold_eight_in_ten():
     history = solar_hours(days=500)
     cut = 300 * 24
     forecaster = Forecaster.fit(history.until(history.first + cut))
-    assert forecaster is not None
     inside = []
     for issue in range(cut, len(history.values) - 96, 17):
         found = forecaster.predict(history.until(history.first + issue), 96)
@@ -371,7 +370,6 @@ def test_ranges_are_as_wide_as_they_had_to_be_of_late():
     values = np.concatenate([calm.values[:cut], rough.values[cut:]])
     history = Hours(calm.first, values)
     forecaster = Forecaster.fit(history.until(history.first + cut))
-    assert forecaster is not None
     inside, narrow = [], []
     for issue in range(cut + 40 * 24, len(values) - 96, 11):
         found = forecaster.predict(history.until(history.first + issue), 96)

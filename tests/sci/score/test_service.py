@@ -1,17 +1,12 @@
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
-from gramwatt.sci.figures.document import JobDoc, ServiceRowDoc
 from gramwatt.sci.figures.quantity import weakest
-from gramwatt.sci.records.records import AnyRecord, format_time
+from gramwatt.sci.records.records import format_time
 from gramwatt.sci.score.service import IDLE_ASSUMED, IDLE_SEEN, SPLIT, UNSPLIT
 from tests.documents import scored
 from tests.journals import H100, T0, Writer
@@ -21,14 +16,14 @@ STEP_S = 60
 
 
 def journal(
-    minutes: str,
+    minutes,
     *,
-    prefill_s: float = 2.0,
-    decode_s: float = 20.0,
-    start: datetime = T0,
-    runs: bool = False,
-    **more: Any,
-) -> Iterator[AnyRecord]:
+    prefill_s=2.0,
+    decode_s=20.0,
+    start=T0,
+    runs=False,
+    **more,
+):
     """One GPU and a minute for each letter: `w` of work, `i` without requests, `-` not known.
 
     In a minute of work are 100 prompt tokens, 400 more, 10 requests and 60 s that counters moved.
@@ -40,7 +35,7 @@ def journal(
         start, end = STEP_S * number, STEP_S * (number + 1)
         watts = BUSY_W if what == "w" else IDLE_W
         yield meter.interval(start, end, watts * STEP_S, power_max_w=watts)
-        amounts: dict[tuple[str, str | None], float] = {}
+        amounts = {}
         amounts |= {("service.known_s", None): 0.0 if what == "-" else STEP_S}
         if what == "w":
             amounts |= {("token", "prefill"): 100.0, ("token", "decode"): 400.0}
@@ -55,23 +50,21 @@ def journal(
         yield meter.end(STEP_S * len(minutes))
 
 
-def total(document: JobDoc) -> ServiceRowDoc:
-    assert document.service is not None
+def total(document):
     return document.service.total
 
 
-def joules(row: ServiceRowDoc) -> dict[str, tuple[float, float, float]]:
+def joules(row):
     found = {}
     for part in row.parts:
         figure = part.energy_j
-        assert figure is not None
         found[part.part] = (figure.value, figure.low, figure.high)
     return found
 
 
-def test_a_job_without_a_server_is_no_service() -> None:
+def test_a_job_without_a_server_is_no_service():
     meter = Writer()
-    records: list[AnyRecord] = [
+    records = [
         meter.job(),
         meter.device(),
         meter.interval(0, 60, 6e3),
@@ -80,7 +73,7 @@ def test_a_job_without_a_server_is_no_service() -> None:
     assert scored(records).service is None
 
 
-def test_how_a_server_worked_is_no_part_of_r() -> None:
+def test_how_a_server_worked_is_no_part_of_r():
     document = scored(journal("iwwi"))
     counted = {row.unit: row.count for row in document.sci}
     assert counted == {"token": 1_000.0, "request": 20.0}
@@ -88,11 +81,10 @@ def test_how_a_server_worked_is_no_part_of_r() -> None:
     row = total(document)
     assert (row.counts, row.cached_tokens, row.known_s) == (counted, 100.0, 240.0)
     per_token = row.energy_j_per_unit["token"]
-    assert per_token is not None
     assert per_token.value == pytest.approx(2 * 60 * (BUSY_W + IDLE_W) / 1_000)
 
 
-def test_busy_time_is_divided_by_the_times_of_requests() -> None:
+def test_busy_time_is_divided_by_the_times_of_requests():
     found = joules(total(scored(journal("iwwi", prefill_s=12.0, decode_s=108.0))))
     assert found["prefill"][0] == pytest.approx(0.1 * 120 * BUSY_W)
     assert found["decode"][0] == pytest.approx(0.9 * 120 * BUSY_W)
@@ -105,7 +97,7 @@ def test_busy_time_is_divided_by_the_times_of_requests() -> None:
     assert found["decode"][2] == pytest.approx(120 * BUSY_W, rel=0.06)
 
 
-def test_few_requests_leave_the_rest_of_their_minutes_idle() -> None:
+def test_few_requests_leave_the_rest_of_their_minutes_idle():
     row = total(scored(journal("iiww", prefill_s=2.0, decode_s=20.0)))
     found = joules(row)
     idle_at_work_j = (120 - 44) * IDLE_W
@@ -117,21 +109,20 @@ def test_few_requests_leave_the_rest_of_their_minutes_idle() -> None:
     assert kinds == {"prefill": "estimated", "decode": "estimated", "idle": "estimated"}
 
 
-def test_idle_energy_that_was_seen_alone_is_attributed() -> None:
+def test_idle_energy_that_was_seen_alone_is_attributed():
     row = total(scored(journal("iiiiw", prefill_s=30.0, decode_s=300.0)))
     (idle,) = [part for part in row.parts if part.part == "idle"]
-    assert idle.energy_j is not None
     assert (idle.energy_j.kind, idle.energy_j.value) == ("attributed", 24_000.0)
 
 
-def test_without_times_work_is_not_split() -> None:
+def test_without_times_work_is_not_split():
     found = joules(total(scored(journal("iw", prefill_s=0.0, decode_s=0.0))))
     assert found.keys() == {"work", "idle"}
     assert found["work"][0] == pytest.approx(60 * BUSY_W)
     assert found["idle"][0] == pytest.approx(60 * IDLE_W)
 
 
-def test_idle_power_that_was_never_seen_is_at_most_the_mean() -> None:
+def test_idle_power_that_was_never_seen_is_at_most_the_mean():
     found = joules(total(scored(journal("-ww", prefill_s=2.0, decode_s=28.0))))
     whole_j = 60 * IDLE_W + 120 * BUSY_W
     assert found["idle"][0] == pytest.approx(whole_j * (180 - 60) / 180)
@@ -139,33 +130,29 @@ def test_idle_power_that_was_never_seen_is_at_most_the_mean() -> None:
     assert found["idle"][2] >= whole_j
 
 
-def test_hours_and_days_add_up_and_a_count_lies_in_its_own_hour() -> None:
+def test_hours_and_days_add_up_and_a_count_lies_in_its_own_hour():
     document = scored(journal("i" * 59 + "w" + "i" * 61))
     service = document.service
-    assert service is not None
     assert [row.counts.get("token", 0.0) for row in service.hours] == [500.0, 0.0, 0.0]
     assert [row.start[11:16] for row in service.hours] == ["08:00", "09:00", "10:00"]
     assert [row.day for row in service.days] == ["2026-05-01"]
     whole = sum(row.energy_j.value for row in service.hours if row.energy_j)
-    assert document.energy_kwh is not None
     assert whole == pytest.approx(document.energy_kwh.value * 3.6e6)
     for row in service.hours:
-        assert row.energy_j is not None
         assert sum(value for value, _, _ in joules(row).values()) == pytest.approx(
             row.energy_j.value
         )
         assert row.closed
 
 
-def test_time_that_was_wholly_idle_is_as_certain_as_its_meter() -> None:
+def test_time_that_was_wholly_idle_is_as_certain_as_its_meter():
     row = total(scored(list(journal("iii"))))
     whole = [getattr(row.energy_j, end) for end in ("value", "low", "high")]
     assert joules(row)["idle"] == pytest.approx(whole, rel=1e-9)
 
 
-def test_a_stretch_of_a_running_service_is_closed_once_a_later_one_has_begun() -> None:
+def test_a_stretch_of_a_running_service_is_closed_once_a_later_one_has_begun():
     service = scored(journal("i" * 70, runs=True)).service
-    assert service is not None
     assert [row.closed for row in service.hours] == [True, False]
     assert [row.closed for row in (*service.days, service.total)] == [False, False]
 
@@ -176,16 +163,16 @@ SECOND, READ_S = timedelta(seconds=1), 420
 class Plain:
     """A service of a random day and night, second by second: what each row of it must have."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         draw = random.Random(seed)
         self.start = T0 + timedelta(hours=draw.randrange(10), minutes=draw.randrange(60))
         self.read_s, self.length = 60 * draw.choice([1, 7, 25]), draw.choice([12, 40, 90])
         self.has_times, self.seconds = draw.random() < 0.7, self.read_s * self.length
         meter, server = Writer("c", t0=self.start), Writer("c.c-servers-count", t0=self.start)
-        self.records: list[AnyRecord] = [meter.job(role="command", zone="FR")]
+        self.records = [meter.job(role="command", zone="FR")]
         self.joules = [0.0] * self.seconds
-        self.peaks: list[list[tuple[int, int, float]]] = []
-        self.readings: list[Mapping[tuple[str, str | None], float]] = []
+        self.peaks = []
+        self.readings = []
         for n in range(draw.choice([1, 2])):
             self.records.append(meter.device(f"GPU-{n}", **H100))
             self.peaks.append([])
@@ -198,7 +185,7 @@ class Plain:
                 for second in range(at, end):
                     self.joules[second] += watts
         for number in range(self.length):
-            amounts: dict[tuple[str, str | None], float] = {}
+            amounts = {}
             known = draw.choice([1.0, 1.0, 0.91, 0.89, 0.0])
             amounts["service.known_s", None] = known * self.read_s
             if draw.random() < 0.6:
@@ -216,13 +203,13 @@ class Plain:
                     self.records.append(server.count(amount, unit, at_s, phase=phase))
         self.records.append(meter.end(self.seconds))
 
-    def hours(self) -> list[tuple[int, int]]:
+    def hours(self):
         """The seconds between full hours; midnight of UTC is one of them."""
         moments = (self.start + n * SECOND for n in range(self.seconds))
         cuts = [n for n, at in enumerate(moments) if not n or not (at.minute or at.second)]
         return list(zip(cuts, [*cuts[1:], self.seconds], strict=True))
 
-    def pieces(self, first: int, end: int) -> Iterator[tuple[float, float, dict[Any, float]]]:
+    def pieces(self, first, end):
         """Length, energy and counts of what lies between readings and hours."""
         for number, amounts in enumerate(self.readings):
             left, right = max(first, number * self.read_s), min(end, (number + 1) * self.read_s)
@@ -231,7 +218,7 @@ class Plain:
                 own = {key: amount * part for key, amount in amounts.items() if amount}
                 yield right - left, sum(self.joules[left:right]), own
 
-    def row(self, first: int, end: int) -> dict[str, Any]:
+    def row(self, first, end):
         """Energy, parts with their ends, and counts of an hour."""
         day = (self.start + first * SECOND).date()
         of_day = [
@@ -248,7 +235,7 @@ class Plain:
         ]
         idle_s = sum(length for length, _ in idle)
         idle_w = sum(joules for _, joules in idle) / idle_s if idle_s >= 60 else None
-        counts: dict[Any, float] = defaultdict(float)
+        counts = defaultdict(float)
         work_j = work_s = rest_j = busy_s = prefill_s = decode_s = 0.0
         for length, joules, own in self.pieces(first, end):
             for key, amount in own.items():
@@ -290,9 +277,7 @@ class Plain:
         energy_j = sum(self.joules[first:end])
         return {"energy_j": energy_j, "parts": parts, "counts": counts, "rest_j": rest_j}
 
-    def _waiting(
-        self, work_j: float, work_s: float, busy_s: float, requests_s: float, idle_w: float | None
-    ) -> tuple[float, float, float]:
+    def _waiting(self, work_j, work_s, busy_s, requests_s, idle_w):
         """What of the working time was idle, at least and at most [J]."""
         if not work_s:
             return 0.0, 0.0, 0.0
@@ -308,10 +293,10 @@ class Plain:
         return value, low, high
 
 
-def added(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def added(rows):
     """Rows as one."""
-    parts: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    counts: dict[Any, float] = defaultdict(float)
+    parts = defaultdict(lambda: [0.0, 0.0, 0.0])
+    counts = defaultdict(float)
     for row in rows:
         for name, of_row in row["parts"].items():
             parts[name] = [a + b for a, b in zip(parts[name], of_row, strict=True)]
@@ -321,13 +306,12 @@ def added(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {**joules, "parts": parts, "counts": counts}
 
 
-def agree(row: ServiceRowDoc, expected: Mapping[str, Any]) -> None:
+def agree(row, expected):
     energy, carbon, counts = row.energy_j, row.total_g, expected["counts"]
-    assert energy is not None
     assert carbon is not None
     exact = lambda value: pytest.approx(value, rel=1e-9, abs=1e-9)  # noqa: E731
     assert energy.value == exact(expected["energy_j"])
-    units: dict[str, float] = defaultdict(float)
+    units = defaultdict(float)
     for (unit, _), amount in counts.items():
         if not unit.startswith("service."):
             units[unit] += amount
@@ -344,14 +328,12 @@ def agree(row: ServiceRowDoc, expected: Mapping[str, Any]) -> None:
         fractions = [joules / expected["energy_j"] for joules in expected["parts"][part.part]]
         seen = part.part == "idle" and expected["rest_j"] >= 0.9 * expected["parts"]["idle"][0]
         why = {"idle": IDLE_SEEN if seen else IDLE_ASSUMED, "work": UNSPLIT}.get(part.part, SPLIT)
-        assert part.energy_j is not None
         assert (part.energy_j.kind, part.energy_j.source) == (
             weakest((energy.kind, "attributed" if seen else "estimated")),
             why,
         )
         assert part.tokens == exact(counts.get(("token", part.part), 0.0))
         for figure, of in ((part.energy_j, energy), (part.total_g, carbon)):
-            assert figure is not None
             value, low, high = fractions
             assert figure.value == exact(of.value * value)
             if not value > 0:
@@ -373,7 +355,7 @@ def agree(row: ServiceRowDoc, expected: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_row_is_that_of_a_walk_through_its_seconds(seed: int) -> None:
+def test_every_row_is_that_of_a_walk_through_its_seconds(seed):
     plain = Plain(seed)
     service = scored(plain.records).service
     assert service is not None

@@ -1,7 +1,5 @@
 """The host of a virtual machine: its share of a typical server, which nobody declared."""
 
-from __future__ import annotations
-
 import pytest
 
 from gramwatt.sci.embodied.te import host_te, virtual_share
@@ -11,7 +9,7 @@ from tests.journals import Writer
 GIB = 2.0**30
 
 
-def document(*, virtual: bool, threads: float = 2.0, memory_gib: float = 8.0) -> dict:
+def document(*, virtual, threads=2.0, memory_gib=8.0):
     writer = Writer()
     cpu = {"device_id": "n-cpu", "device_class": "cpu", "name": "AMD EPYC"}
     ram = {"device_id": "n-ram", "device_class": "ram", "name": "memory"}
@@ -29,7 +27,7 @@ def document(*, virtual: bool, threads: float = 2.0, memory_gib: float = 8.0) ->
     )
 
 
-def test_its_notices_are_few_and_none_lists_processors() -> None:
+def test_its_notices_are_few_and_none_lists_processors():
     doc = document(virtual=True)
     codes = [notice.code for notice in doc.notices]
     assert len(codes) <= 3
@@ -39,12 +37,12 @@ def test_its_notices_are_few_and_none_lists_processors() -> None:
     assert not any("epyc-9654 or" in notice.message for notice in doc.notices)
 
 
-def host(doc: dict) -> dict:
+def host(doc):
     [term] = [row for row in doc.embodied_terms if row.device_id.endswith("-host")]
     return term
 
 
-def test_a_virtual_machine_bears_its_share_of_a_typical_server() -> None:
+def test_a_virtual_machine_bears_its_share_of_a_typical_server():
     term, whole = host(document(virtual=True)), host(document(virtual=False))
     # 2 of 96 threads, or 8 of 384 GiB: the same part of 25 + 156.7 + 384 x 1.4 kg.
     share = term.resources_reserved / term.resources_total
@@ -55,7 +53,7 @@ def test_a_virtual_machine_bears_its_share_of_a_typical_server() -> None:
     assert whole.te_g.value > 180e3  # a machine that is not shared is a whole one
 
 
-def test_its_share_is_estimated_and_its_range_holds_small_and_large_servers() -> None:
+def test_its_share_is_estimated_and_its_range_holds_small_and_large_servers():
     doc = document(virtual=True, threads=2, memory_gib=24)
     [share] = [row for row in doc.method.inputs if row.symbol == "RR/ToR"]
     assert share.figure.kind == "estimated"
@@ -66,7 +64,7 @@ def test_its_share_is_estimated_and_its_range_holds_small_and_large_servers() ->
     assert m.high > 2 * m.value
 
 
-def test_a_virtual_machine_as_large_as_a_server_is_one() -> None:
+def test_a_virtual_machine_as_large_as_a_server_is_one():
     assert virtual_share(128, 512) is None
     assert host(document(virtual=True, threads=128, memory_gib=512)).te_g.value == (
         pytest.approx(host_te(None, 128.0, 512.0).te_g.value)
@@ -74,7 +72,7 @@ def test_a_virtual_machine_as_large_as_a_server_is_one() -> None:
     assert virtual_share(None, None) is None
 
 
-def gpu_document(threads: float, gpus: int, region: str | None = "aws:us-east-1") -> dict:
+def gpu_document(threads, gpus, region="aws:us-east-1"):
     writer = Writer()
     cpu = {"device_id": "n-cpu", "device_class": "cpu", "name": "Intel Xeon Platinum 8259CL"}
     size = {"units": threads, "units_total": threads}
@@ -96,10 +94,10 @@ def gpu_document(threads: float, gpus: int, region: str | None = "aws:us-east-1"
     )
 
 
-def test_jobs_in_the_instances_of_a_host_add_up_to_it() -> None:
+def test_jobs_in_the_instances_of_a_host_add_up_to_it():
     """24 g4dn.xlarge have the threads and memory of g4dn.metal, and one of 16xlarge two thirds."""
 
-    def host_g(doc: dict) -> float:
+    def host_g(doc):
         return host(doc).embodied_g.value
 
     metal = host_g(gpu_document(96, 8))
