@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gramwatt.sci.catalog.catalog import load_catalog
+from gramwatt.sci.catalog.catalog import Catalog, load_catalog
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.quantity import Kind, kind_of_sum, total_known
 from gramwatt.sci.grid.intensity import IntensityLookup
@@ -93,9 +93,29 @@ def changed(document: Changed, **fields: Any) -> Changed:
     return msgspec.convert(data, type(document))
 
 
-def scored(records: Iterable[AnyRecord], intensity: IntensityLookup | None = None) -> JobDoc:
+def scored(
+    records: Iterable[AnyRecord],
+    intensity: IntensityLookup | None = None,
+    catalog: Catalog = CATALOG,
+    **context: Any,
+) -> JobDoc:
     """The document of a journal, on the catalog's annual intensities unless another is given."""
-    return score(merge(records), ScoreContext(CATALOG, intensity or AnnualIntensity(CATALOG)))
+    context = {"intensity": intensity or AnnualIntensity(catalog), **context}
+    return score(merge(records), ScoreContext(catalog, **context))
+
+
+def journal_of(
+    *devices: Any, end_s: float = 60, node: str = "n-1", more: Sequence[Any] = (), **head: Any
+) -> list[AnyRecord]:
+    """A job of devices, each an id, its record, and its intervals as start, end, joules, fields."""
+    writer = Writer(node=node)
+    records: list[AnyRecord] = [writer.job(**{"zone": "DE", "pue": 1.0, **head})]
+    for device_id, device, intervals in devices:
+        records.append(writer.device(device_id, **device))
+        for start, end, joules, *fields in intervals:
+            of = {"kind": device.get("kind", "measured"), **(fields[0] if fields else {})}
+            records.append(writer.interval(start, end, joules, device_id, **of))
+    return [*records, *(make(writer) for make in more), writer.end(end_s)]
 
 
 def steady_job(job_id: str = "job-1", *, hours: int = 2, watts: float = 500, **head: Any) -> JobDoc:

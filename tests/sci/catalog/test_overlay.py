@@ -12,11 +12,9 @@ from gramwatt.sci.estimate.estimate import estimate
 from gramwatt.sci.estimate.request import parse_estimate_request
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.assess import overlay_notices
-from gramwatt.sci.score.score import ScoreContext, score
-from tests.journals import Writer
+from tests.documents import journal_of
+from tests.documents import scored as scored_by
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "adding-hardware.md"
 EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)[0]
@@ -28,14 +26,8 @@ def catalog():
 
 
 def scored(catalog, name, ids=("GPU-1",), **head):
-    writer = Writer()
-    records = [
-        writer.job(**{"zone": "FR", "pue": 1.0, **head}),
-        *(writer.device(device_id, name=name) for device_id in ids),
-        *(writer.interval(0, 60, 42_000, device_id) for device_id in ids),
-        writer.end(60),
-    ]
-    return score(merge(records), ScoreContext(catalog, AnnualIntensity(catalog)))
+    devices = [(device_id, {"name": name}, [(0, 60, 42_000)]) for device_id in ids]
+    return scored_by(journal_of(*devices, **{"zone": "FR", **head}), catalog=catalog)
 
 
 def messages(doc, code):

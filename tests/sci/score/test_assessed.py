@@ -4,7 +4,7 @@ import pytest
 
 from gramwatt.sci.score.score import changes_no_figure
 from gramwatt.sci.score.timeseries import CHART_STEPS_S, MAX_CHART_POINTS, _chart_step_s
-from tests.documents import DAILY, scored
+from tests.documents import DAILY, journal_of, scored
 from tests.journals import H100, FakeGrid, Writer
 
 CPU = {"device_class": "cpu", "name": "Intel Xeon Platinum 8480C", "meter": "rapl"}
@@ -15,17 +15,10 @@ UNIT = ("unit-undeclared", "sci", "R is 1 job")
 HOST = ("host-modelled", "embodied_g", "from its size")
 
 
-def job(*devices, zone="DE", end_s=HOUR, grid=DAILY, node="n-1", more=(), **head):
-    """A score of devices, each an id, its record, and its intervals as start, end and joules."""
-    writer = Writer(node=node)
-    records = [writer.job(zone=zone, pue=1.1, **head)]
-    for device_id, device, intervals in devices:
-        kind = device.get("kind", "measured")
-        records.append(writer.device(device_id, **device))
-        for start, end, joules, *fields in intervals:
-            of = fields[0] if fields else {}
-            records.append(writer.interval(start, end, joules, device_id, kind=kind, **of))
-    return scored([*records, writer.end(end_s), *more], grid)
+def job(*devices, grid=DAILY, more=(), **head):
+    """A score of devices, an hour long; `more` are records of others."""
+    records = journal_of(*devices, **{"end_s": HOUR, "pue": 1.1, **head})
+    return scored([*records, *more], grid)
 
 
 def model_of(joules, device_id="cpu-0"):

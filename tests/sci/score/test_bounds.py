@@ -1,10 +1,11 @@
 """Each bound at which a score says something else, just below and just above it."""
 
+from functools import partial
+
 import pytest
 
-from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.records.merge import merge
-from gramwatt.sci.score.score import ScoreContext, score
+from tests.documents import journal_of
+from tests.documents import scored as scored_by
 from tests.journals import H100, FakeGrid, Writer
 
 YEAR_S = 8760 * 3600
@@ -12,12 +13,9 @@ YEAR_S = 8760 * 3600
 
 def scored(intervals, *, end_s, counts=(), **device):
     """One H100 (700 W) with these intervals (start, end, J)."""
-    writer = Writer()
-    records = [writer.job(zone="DE", pue=1.0), writer.device(**{**H100, **device})]
-    records += [writer.interval(*interval) for interval in intervals]
-    records += [writer.count(1, **count) for count in counts]
-    records.append(writer.end(end_s))
-    return score(merge(records), ScoreContext(load_catalog(), FakeGrid(400)))
+    more = [partial(Writer.count, amount=1, **count) for count in counts]
+    records = journal_of(("GPU-1", {**H100, **device}, intervals), end_s=end_s, more=more)
+    return scored_by(records, FakeGrid(400))
 
 
 @pytest.mark.parametrize(

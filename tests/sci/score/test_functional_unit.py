@@ -1,32 +1,24 @@
 """R in one unit: declared factors, what they may look like, and what is said about them."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
-from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.figures.errors import ScoreError
-from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.month.compare import compare
-from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.functional_unit import declared_factors
-from gramwatt.sci.score.score import ScoreContext, score
-from tests.journals import Writer
+from tests.documents import journal_of
+from tests.documents import scored as scored_by
+from tests.journals import H100, Writer
 
-CATALOG = load_catalog()
 PAGE = {"convert.page": "500 token; mean of our own corpus; 2026-05-01"}
 
 
 def scored(tags, counts, units=("token",), **job):
-    writer = Writer()
-    given = {"zone": "DE", "pue": 1.0, "units": units, "tags": tags, **job}
-    records = [
-        writer.job(**given),
-        writer.device(name="NVIDIA H100 80GB HBM3", units_total=8),
-        writer.interval(0, 60, 42_000),
-        *(writer.count(amount, unit) for unit, amount in counts),
-        writer.end(60),
-    ]
-    return score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    more = [partial(Writer.count, amount=amount, unit=unit) for unit, amount in counts]
+    board = ("GPU-1", H100, [(0, 60, 42_000)])
+    return scored_by(journal_of(board, more=more, units=units, tags=tags, **job))
 
 
 def test_pages_count_as_tokens_by_the_declared_factor():

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.reports.job import build
-from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.catalog.overlay import OverlayError
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.blocks import words
-from tests.journals import FakeGrid, Writer
+from tests.documents import CATALOG, journal_of
+from tests.documents import scored as scored_by
+from tests.journals import H100, FakeGrid, Writer
 
-CATALOG = load_catalog()
 SOLAR = """
 [zones.ROOF]
 g_per_kwh = 41
@@ -31,22 +31,15 @@ source = "array and battery on our roof, life cycle study of the maker"
 
 def scored(*writers, catalog=CATALOG, meter="nvml", **context):
     """The document of such a job."""
-    records = node_records(*writers, meter=meter)
-    return score(merge(records), ScoreContext(catalog, AnnualIntensity(catalog), **context))
+    return scored_by(node_records(*writers, meter=meter), catalog=catalog, **context)
 
 
 def node_records(*writers, meter="nvml"):
     """A job whose writers, one a node, each open with the given fields and read one GPU."""
     records = []
-    for index, fields in enumerate(writers):
-        writer = Writer(f"w{index}", node=f"n-{index}")
-        gpu = f"GPU-{index}"
-        records += [
-            writer.job(**fields),
-            writer.device(gpu, name="NVIDIA H100 80GB HBM3", units_total=8, meter=meter),
-            writer.interval(0, 60, 36_000, gpu),
-            writer.end(60),
-        ]
+    for n, fields in enumerate(writers):
+        board = (f"GPU-{n}", {**H100, "meter": meter}, [(0, 60, 36_000)])
+        records += journal_of(board, node=f"n-{n}", **{"zone": None, "pue": None, **fields})
     return records
 
 
@@ -109,7 +102,7 @@ def test_zones_of_different_resolution_are_joined_each_at_its_own():
             ]
 
     records = node_records({"zone": "FR", "pue": 1.0}, {"zone": "DE", "pue": 1.0})
-    doc = score(merge(records), ScoreContext(CATALOG, Mixed()))
+    doc = scored_by(records, Mixed())
     # 0.01 kWh on each node; in France a third of it in each of three steps of 20 s.
     expected = 0.01 * ((10 + 20 + 60) / 3 + intensity("DE"))
     assert doc.operational_g.value == pytest.approx(expected, rel=1e-9)
@@ -124,11 +117,9 @@ def test_the_order_of_arrival_decides_nothing_about_zones(random):
     records = node_records(
         {"zone": "FR", "pue": 1.1}, {"zone": "DE", "pue": 1.1}, {"zone": "PL", "pue": 1.1}
     )
-    context = ScoreContext(CATALOG, AnnualIntensity(CATALOG))
-    expected = score(merge(records), context)
     shuffled = [*records, *records[:4]]
     random.shuffle(shuffled)
-    assert score(merge(shuffled), context) == expected
+    assert scored_by(shuffled) == scored_by(records)
 
 
 def test_one_node_in_two_zones_is_no_sci_whoever_comes_first():
@@ -142,7 +133,7 @@ def test_one_node_in_two_zones_is_no_sci_whoever_comes_first():
             first.end(60),
             second.end(60),
         ]
-        doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+        doc = scored_by(records)
         assert doc.conformance == "not-sci"
         fault = f"n-1 is said to stand in several zones: {', '.join(zones)}"
         assert doc.deviations == [fault]
@@ -180,7 +171,7 @@ def test_a_wrapper_and_its_process_on_one_node_are_one_place():
         first.end(60),
         second.end(60),
     ]
-    doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    doc = scored_by(records)
     assert (doc.zone, doc.conformance) == ("FR", "conforming")
 
 

@@ -8,17 +8,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gramwatt.sci.figures.quantity import Quantity
-from gramwatt.sci.records.merge import merge
 from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
-from gramwatt.sci.score.score import ScoreContext, score
-from tests.documents import CATALOG, cluster_journal, irregular_grid
+from tests.documents import cluster_journal, irregular_grid
+from tests.documents import scored as scored_by
 from tests.journals import T0
 
 SCALES = st.floats(1.01, 50)
 
 
 def scored(records, intensity=None, **context):
-    return score(merge(records), ScoreContext(CATALOG, intensity or irregular_grid(), **context))
+    return scored_by(records, intensity or irregular_grid(), **context)
 
 
 def terms(document):

@@ -2,38 +2,31 @@
 
 import pytest
 
-from gramwatt.sci.catalog.catalog import load_catalog
 from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.quantity import Quantity, per_unit
-from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score.boundary import NOT_JUDGED
-from gramwatt.sci.score.score import ScoreContext, score
-from tests.documents import steady_job
+from tests.documents import CATALOG, journal_of, scored, steady_job
 from tests.journals import H100, FakeGrid, Writer, at
 from tests.truth import coverage, draws
 
-CATALOG = load_catalog()
 LIFE_S = 4 * 8760 * 3600
-
-
-def scored(records, intensity=None, **context):
-    lookup = intensity or AnnualIntensity(CATALOG)
-    return score(merge(records), ScoreContext(CATALOG, lookup, **context))
 
 
 def gpu_job(**job):
     """One H100 for 60 s at 700 W, 1000 images, in Germany with PUE 1.1."""
-    writer = Writer()
-    given = {"units": ("image",), "zone": "DE", "pue": 1.1, **job}
-    return [
-        writer.job(**given),
-        writer.device(**H100),
-        *(writer.interval(10 * n, 10 * n + 10, 7000) for n in range(6)),
-        writer.count(1000),
-        writer.end(60),
-    ]
+    read = [(10 * n, 10 * n + 10, 7000) for n in range(6)]
+    head = {"units": ("image",), "pue": 1.1, **job}
+    return journal_of(("GPU-1", H100, read), more=[lambda writer: writer.count(1000)], **head)
+
+
+def h100(*intervals, device_id="GPU-1", **device):
+    """An H100 and its intervals as start, end and joules; a minute at 700 W unless given."""
+    return device_id, {**H100, **device}, intervals or [(0, 60, 42_000)]
+
+
+def h100s(count):
+    return [h100(device_id=f"GPU-{n}") for n in range(count)]
 
 
 def test_every_term_by_hand():
@@ -73,29 +66,17 @@ def test_ranges_by_hand():
 
 
 def test_energy_meets_the_intensity_of_its_own_hour():
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device(**H100),
-        writer.interval(0, 1800, 3.6e6),  # 1 kWh in the first hour
-        writer.interval(3600, 7200, 2 * 3.6e6),  # 2 kWh in the second
-        writer.end(7200),
-    ]
-    doc = scored(records, FakeGrid(100, 400))
+    # 1 kWh in the first hour, 2 kWh in the second.
+    board = h100((0, 1800, 3.6e6), (3600, 7200, 2 * 3.6e6))
+    doc = scored(journal_of(board, end_s=7200), FakeGrid(100, 400))
     # Mean energy times mean intensity would give 3 x 250 = 750.
     assert doc.operational_g.value == pytest.approx(1 * 100 + 2 * 400)
     assert doc.method.intensity_g_per_kwh.value == pytest.approx(300)
 
 
 def test_an_interval_across_two_steps_is_shared_by_time():
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device(**H100),
-        writer.interval(2700, 6300, 4 * 3.6e6),  # a quarter of it before the step
-        writer.end(6300),
-    ]
-    doc = scored(records, FakeGrid(100, 200))
+    board = h100((2700, 6300, 4 * 3.6e6))  # a quarter of it before the step
+    doc = scored(journal_of(board, end_s=6300), FakeGrid(100, 200))
     assert doc.operational_g.value == pytest.approx(1 * 100 + 3 * 200)
 
 
@@ -128,14 +109,9 @@ def test_an_undeclared_pue_is_a_listed_deviation_with_a_range():
     ],
 )
 def test_an_undeclared_pue_is_that_of_what_is_known_of_the_site(part, scheduler, pue):
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", scheduler=scheduler),
-        writer.device(name=part),
-        writer.interval(0, 60, 9_000),
-        writer.end(60),
-    ]
-    assert scored(records).method.pue.value == pue
+    device = ("GPU-1", {"name": part}, [(0, 60, 9_000)])
+    document = scored(journal_of(device, pue=None, scheduler=scheduler))
+    assert document.method.pue.value == pue
 
 
 @pytest.mark.parametrize(
@@ -151,15 +127,9 @@ def test_an_undeclared_pue_is_that_of_what_is_known_of_the_site(part, scheduler,
     ],
 )
 def test_a_processor_of_servers_shows_a_data_centre(processor, pue):
-    writer = Writer()
-    cpu = {"device_class": "cpu", "units": 8, "meter": "rapl"}
-    records = [
-        writer.job(zone="DE"),
-        writer.device("cpu-0", name=processor, **cpu),
-        writer.interval(0, 60, 9_000, "cpu-0"),
-        writer.end(60),
-    ]
-    assert scored(records).method.pue.value == pue
+    cpu = {"device_class": "cpu", "units": 8, "meter": "rapl", "name": processor}
+    document = scored(journal_of(("cpu-0", cpu, [(0, 60, 9_000)]), pue=None))
+    assert document.method.pue.value == pue
 
 
 def test_a_cloud_region_that_is_not_known_is_a_data_centre_all_the_same():
@@ -204,15 +174,7 @@ def test_without_a_zone_the_world_stands_in_and_it_is_no_sci():
 
 
 def test_a_device_without_a_reading_makes_the_energy_unknown_not_smaller():
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device("GPU-1", **H100),
-        writer.device("GPU-2", **H100),
-        writer.interval(0, 60, 42_000, "GPU-1"),
-        writer.end(60),
-    ]
-    doc = scored(records)
+    doc = scored(journal_of(h100(), ("GPU-2", H100, [])))
     for field in ("energy_kwh", "operational_g", "total_g"):
         assert getattr(doc, field) is None
     assert doc.sci[0].g_per_unit is None
@@ -226,19 +188,13 @@ def test_readings_that_leave_out_most_of_the_reserved_time_are_named():
     """GPU-1 was read in the first and the last hour of ten, GPU-2 all the time but five minutes."""
 
     def notices(*, ended, others=0):
-        writer = Writer()
-        records = [
-            writer.job(zone="DE", pue=1.0),
-            writer.device("GPU-1", **H100),
-            writer.device("GPU-2", **H100),
-            writer.interval(0, 3600, 42_000, "GPU-1"),
-            writer.interval(32_400, 36_000, 42_000, "GPU-1"),
-            writer.interval(300, 36_000, 42_000, "GPU-2"),
+        boards = [
+            h100((0, 3600, 42_000), (32_400, 36_000, 42_000)),
+            h100((300, 36_000, 42_000), device_id="GPU-2"),
+            *(h100((0, 30_000, 42_000), device_id=f"GPU-{n}") for n in range(3, 3 + others)),
         ]
-        for n in range(3, 3 + others):
-            records += [writer.device(f"GPU-{n}", **H100)]
-            records += [writer.interval(0, 30_000, 42_000, f"GPU-{n}")]
-        doc = scored([*records, *([writer.end(36_000)] if ended else [])])
+        records = journal_of(*boards, end_s=36_000)
+        doc = scored(records if ended else records[:-1])
         return [n for n in doc.notices if n.code == "meter-gap"]
 
     [notice] = notices(ended=True)
@@ -252,22 +208,13 @@ def test_readings_that_leave_out_most_of_the_reserved_time_are_named():
 
 
 def test_a_job_without_any_reading_is_unknown():
-    writer = Writer()
-    doc = scored([writer.job(zone="DE"), writer.end(5)])
+    doc = scored(journal_of(end_s=5))
     assert doc.energy_kwh is None
     assert doc.conformance == "not-sci"
 
 
 def test_n_devices_are_n_times_one():
-    def job(n):
-        writer = Writer()
-        records = [writer.job(zone="DE", pue=1.0)]
-        for index in range(n):
-            records.append(writer.device(f"GPU-{index}", **H100))
-            records.append(writer.interval(0, 60, 42_000, f"GPU-{index}"))
-        return scored([*records, writer.end(60)])
-
-    one, eight = job(1), job(8)
+    one, eight = (scored(journal_of(*h100s(n))) for n in (1, 8))
     for term in ("energy_kwh", "operational_g", "embodied_g", "total_g"):
         assert getattr(eight, term).value == pytest.approx(8 * getattr(one, term).value)
     for end in ("low", "high"):
@@ -279,32 +226,17 @@ def test_n_devices_are_n_times_one():
 
 
 def test_slices_of_a_device_sum_to_the_device():
-    def embodied(share):
-        writer = Writer()
-        records = [
-            writer.job(zone="DE", pue=1.0),
-            writer.device(**H100, share=share),
-            writer.interval(0, 60, 42_000 * share),
-            writer.end(60),
-        ]
-        return scored(records).embodied_g.value
+    two, five, whole = (slice_of(share).embodied_g.value for share in (2 / 7, 5 / 7, 1.0))
+    assert two + five == pytest.approx(whole)
 
-    assert embodied(2 / 7) + embodied(5 / 7) == pytest.approx(embodied(1.0))
+
+def slice_of(share):
+    return scored(journal_of(h100((0, 60, 42_000 * share), share=share)))
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 4, 8])
 def test_the_jobs_of_a_full_host_sum_to_the_host(jobs):
-    def embodied(gpus):
-        writer = Writer()
-        records = [writer.job(zone="DE", pue=1.0)]
-        for n in range(gpus):
-            records += [
-                writer.device(f"GPU-{n}", **H100),
-                writer.interval(0, 60, 42_000, f"GPU-{n}"),
-            ]
-        return scored([*records, writer.end(60)]).embodied_terms
-
-    whole, part = embodied(8), embodied(8 // jobs)
+    whole, part = (scored(journal_of(*h100s(n))).embodied_terms for n in (8, 8 // jobs))
     host = {row.label: row for row in whole}["host, the share of 8 of 8 accelerators"]
     assert host.te_g.value == pytest.approx(5_700_000)
     assert "8 shares of 8" in host.stages
@@ -315,15 +247,7 @@ def test_the_jobs_of_a_full_host_sum_to_the_host(jobs):
 
 def test_slices_of_a_device_carry_its_share_of_the_host_between_them():
     def host(share):
-        writer = Writer()
-        records = [
-            writer.job(zone="DE", pue=1.0),
-            writer.device(**H100, share=share),
-            writer.interval(0, 60, 42_000 * share),
-            writer.end(60),
-        ]
-        rows = scored(records).embodied_terms
-        return next(row for row in rows if row.device_id == "n-1-host")
+        return next(row for row in slice_of(share).embodied_terms if row.device_id == "n-1-host")
 
     parts = [host(share) for share in (1 / 7, 2 / 7, 4 / 7)]
     grams = sum(part.embodied_g.value for part in parts)
@@ -336,26 +260,17 @@ def test_jobs_on_a_workstation_of_two_cards_sum_to_it():
     host = {"device_class": "cpu", "name": "AMD EPYC 7763 64-Core Processor", "units": 128.0}
 
     def embodied(gpus):
-        writer = Writer()
-        records = [writer.job(zone="DE", pue=1.0), writer.device("cpu", **host)]
-        records.append(writer.interval(0, 60, 6_000, "cpu"))
-        for n in range(gpus):
-            records += [
-                writer.device(f"GPU-{n}", **card),
-                writer.interval(0, 60, 24_000, f"GPU-{n}"),
-            ]
-        return scored([*records, writer.end(60)]).embodied_g.value
+        cards = [(f"GPU-{n}", card, [(0, 60, 24_000)]) for n in range(gpus)]
+        return scored(journal_of(("cpu", host, [(0, 60, 6_000)]), *cards)).embodied_g.value
 
     assert 2 * embodied(1) == pytest.approx(embodied(2))
 
 
 def test_jobs_beside_each_other_on_a_host_without_limits_sum_to_it():
     def host_g(share, units):
-        writer = Writer()
         cpu = {"device_class": "cpu", "name": "EPYC 7763", "units": units, "units_total": 64}
-        device = writer.device("cpu-0", **cpu, share=share)
-        reading = writer.interval(0, 3600, 1e5, "cpu-0")
-        doc = scored([writer.job(zone="FR"), device, reading, writer.end(3600)])
+        cpu["share"] = share
+        doc = scored(journal_of(("cpu-0", cpu, [(0, 3600, 1e5)]), end_s=3600, zone="FR"))
         [host] = [row for row in doc.devices if row.device_class == "host"]
         return host.embodied_g.value
 
@@ -375,14 +290,7 @@ def test_less_energy_cleaner_power_fewer_devices_and_longer_life_each_lower_the_
 
 
 def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device(name="NVIDIA Imaginary 9000"),
-        writer.interval(0, 60, 42_000),
-        writer.end(60),
-    ]
-    doc = scored(records)
+    doc = scored(journal_of(("GPU-1", {"name": "NVIDIA Imaginary 9000"}, [(0, 60, 42_000)])))
     assert "hardware-unknown" in codes(doc)
     assert doc.devices[0].hardware is None
     assert doc.devices[0].embodied_g.kind == "estimated"
@@ -410,20 +318,12 @@ def test_hardware_the_catalog_does_not_know_is_a_labelled_estimate():
     ],
 )
 def test_a_device_counts_as_what_its_name_may_mean(device, terms, code):
-    writer = Writer()
-    doc = scored(
-        [
-            writer.job(zone="DE"),
-            writer.device(**device),
-            writer.interval(0, 60, 100),
-            writer.end(60),
-        ]
-    )
+    doc = scored(journal_of(("GPU-1", device, [(0, 60, 100)]), pue=None))
     counted = [(t.te_g.value, t.te_g.low, t.te_g.high) for t in doc.embodied_terms]
     if terms is not None:
         assert counted == terms
     else:
-        own = accelerator_te(load_catalog().hardware("nvidia-h800-sxm5-80"))
+        own = accelerator_te(CATALOG.hardware("nvidia-h800-sxm5-80"))
         assert counted[0][0] == own.te_g.value
         assert (counted[0][1] < own.te_g.low) == (code is not None)
     named = {"hardware-unknown", "hardware-ambiguous"} & set(codes(doc))
@@ -466,17 +366,14 @@ def test_r_of_zero_has_no_meaning():
 
 
 def test_days_sum_to_the_job():
-    writer = Writer()
     sixteen_hours = 16 * 3600  # T0 is 08:00, so midnight is at second 57 600
-    records = [
-        writer.job(units=("image",), zone="DE", pue=1.2),
-        writer.device(**H100),
-        *(writer.interval(s, s + 300, 300 * 700) for s in range(0, sixteen_hours * 2, 300)),
-        writer.count(10, seconds=100),
-        writer.count(30, seconds=sixteen_hours + 100),
-        writer.end(sixteen_hours * 2),
+    board = h100(*((s, s + 300, 300 * 700) for s in range(0, sixteen_hours * 2, 300)))
+    counts = [
+        lambda writer: writer.count(10, seconds=100),
+        lambda writer: writer.count(30, seconds=sixteen_hours + 100),
     ]
-    doc = scored(records)
+    head = {"units": ("image",), "pue": 1.2, "end_s": sixteen_hours * 2}
+    doc = scored(journal_of(board, more=counts, **head))
     assert [day.day for day in doc.days] == ["2026-05-01", "2026-05-02"]
     # The 30 were counted from second 100 to second 57 700, of which 57 500 lie before midnight.
     images = [10 + 30 * 57_500 / 57_600, 30 * 100 / 57_600]
@@ -494,45 +391,24 @@ def test_the_series_holds_all_the_energy():
 
 
 def test_the_last_point_of_the_series_ends_with_the_readings():
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device(**H100),
-        writer.interval(0, 10, 7000),
-        writer.interval(10, 12, 1400),
-        writer.end(12),
-    ]
-    points = scored(records).series
+    points = scored(journal_of(h100((0, 10, 7000), (10, 12, 1400)), end_s=12)).series
     assert [point.end[17:19] for point in points] == ["10", "12"]
 
 
 def test_the_series_has_the_mean_utilisation_of_the_devices_that_report_it():
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device("GPU-1", **H100),
-        writer.device("GPU-2", **H100),
-        writer.device("GPU-3", **H100),
-        writer.interval(0, 10, 7000, "GPU-1", utilisation_mean=0.9),
-        writer.interval(0, 5, 3500, "GPU-2", utilisation_mean=0.3),
-        writer.interval(0, 20, 7000, "GPU-3"),
-        writer.end(20),
+    boards = [
+        h100((0, 10, 7000, {"utilisation_mean": 0.9})),
+        h100((0, 5, 3500, {"utilisation_mean": 0.3}), device_id="GPU-2"),
+        h100((0, 20, 7000), device_id="GPU-3"),
     ]
-    points = scored(records).series
+    points = scored(journal_of(*boards, end_s=20)).series
     # In the first 10 s: (0.9 x 10 s + 0.3 x 5 s) / 15 s; then only the third, which reports none.
     assert [point.utilisation for point in points] == [pytest.approx(0.7), None]
 
 
 def test_a_long_job_has_a_series_of_bounded_length():
-    writer = Writer()
     week = 7 * 24 * 3600
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device(**H100),
-        *(writer.interval(s, s + 300, 1000) for s in range(0, week, 300)),
-        writer.end(week),
-    ]
-    doc = scored(records)
+    doc = scored(journal_of(h100(*((s, s + 300, 1000) for s in range(0, week, 300))), end_s=week))
     assert len(doc.series) == 7 * 24
     assert sum(point.energy_j for point in doc.series) == pytest.approx(week / 300 * 1000)
 
@@ -548,14 +424,8 @@ def test_a_long_job_has_a_series_of_bounded_length():
     ],
 )
 def test_the_grade_follows_how_things_are_known(kind, intensity, grade):
-    writer = Writer()
-    records = [
-        writer.job(zone="DE", pue=1.0),
-        writer.device(**H100),
-        writer.interval(0, 60, 42_000, kind=kind),
-        writer.end(60),
-    ]
-    assert scored(records, intensity).data_quality.grade == grade
+    board = h100((0, 60, 42_000, {"kind": kind}))
+    assert scored(journal_of(board), intensity).data_quality.grade == grade
 
 
 def test_a_lost_job_says_so():

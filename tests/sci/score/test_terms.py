@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.catalog.catalog import Catalog, load_catalog
+from gramwatt.sci.catalog.catalog import Catalog
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import kwh_from_j, s_from_years
-from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score import timeseries
 from gramwatt.sci.score.allocation import allocate
@@ -19,9 +18,9 @@ from gramwatt.sci.score.functional_unit import divide
 from gramwatt.sci.score.identify import identify
 from gramwatt.sci.score.operational import join
 from gramwatt.sci.score.score import ScoreContext, document, score
-from tests.journals import T0, FakeGrid, Writer
-
-CATALOG = load_catalog()
+from tests.documents import CATALOG, journal_of
+from tests.documents import scored as scored_by
+from tests.journals import H100, T0, FakeGrid
 
 
 def hourly(values):
@@ -30,27 +29,19 @@ def hourly(values):
 
 
 def job(joules, gpus=2):
-    writer = Writer()
-    names = [f"GPU-{n}" for n in range(gpus)]
-    part = {"name": "NVIDIA H100 80GB HBM3", "units_total": 8.0}
-    length = 600 * len(joules)
-    return [
-        writer.job(zone="DE", pue=1.2, units=("token",)),
-        *(writer.device(name, **part) for name in names),
-        writer.device("cpu", device_class="cpu", name="unknown processor", units=32.0),
-        *(
-            writer.interval(600 * n, 600 * n + 600, energy * (1 + g), device_id=name)
-            for g, name in enumerate(names)
-            for n, energy in enumerate(joules)
-        ),
-        writer.interval(0, length, 5000.0, device_id="cpu"),
-        writer.count(1e6, "token"),
-        writer.end(length + 0.5),
+    boards = [
+        (f"GPU-{g}", H100, [(600 * n, 600 * n + 600, j * (1 + g)) for n, j in enumerate(joules)])
+        for g in range(gpus)
     ]
+    length = 600 * len(joules)
+    cpu = {"device_class": "cpu", "name": "unknown processor", "units": 32.0}
+    head = {"pue": 1.2, "units": ("token",), "end_s": length + 0.5}
+    more = [lambda writer: writer.count(1e6, "token")]
+    return journal_of(*boards, ("cpu", cpu, [(0, length, 5000.0)]), more=more, **head)
 
 
-def scored(records, values):
-    return score(merge(records), ScoreContext(CATALOG, hourly(values)))
+def scored(records, values, **context):
+    return scored_by(records, hourly(values), **context)
 
 
 def test_only_the_first_step_looks_names_up(monkeypatch):
@@ -133,9 +124,7 @@ def test_sixteen_accelerators_in_a_box_stay_within_one_whole():
 
 
 def test_a_job_without_readings_has_steps_without_energy():
-    writer = Writer()
-    records = [writer.job(zone="DE"), writer.device(), writer.end(60)]
-    doc = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    doc = scored_by(journal_of(("GPU-1", {}, [])))
     assert doc.energy_kwh is None
     assert [device["energy_j"] for device in doc.steps.devices] in ([], [[0.0]])
 
@@ -143,6 +132,6 @@ def test_a_job_without_readings_has_steps_without_energy():
 def test_a_job_that_outlives_its_hardware_is_said():
     life = Quantity.exact(1 / 8760, "years", "declared", "an hour")
     for length, expected in (([1000.0] * 5, False), ([1000.0] * 7, True)):
-        context = ScoreContext(CATALOG, hourly([100, 200, 300]), lifetime=life)
-        codes = {n.code for n in score(merge(job(length)), context).notices}
+        doc = scored(job(length), [100, 200, 300], lifetime=life)
+        codes = {n.code for n in doc.notices}
         assert ("lifetime-exceeded" in codes) is expected

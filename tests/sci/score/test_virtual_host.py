@@ -3,28 +3,20 @@
 import pytest
 
 from gramwatt.sci.embodied.te import host_te, virtual_share
-from tests.documents import scored
-from tests.journals import Writer
+from tests.documents import journal_of, scored
 
 GIB = 2.0**30
 
 
+ESTIMATED = {"kind": "estimated"}
+
+
 def document(*, virtual, threads=2.0, memory_gib=8.0):
-    writer = Writer()
-    cpu = {"device_id": "n-cpu", "device_class": "cpu", "name": "AMD EPYC"}
-    ram = {"device_id": "n-ram", "device_class": "ram", "name": "memory"}
-    return scored(
-        [
-            writer.job(zone="FR"),
-            writer.device(
-                **cpu, kind="estimated", units=threads, units_total=threads, virtual=virtual
-            ),
-            writer.device(**ram, kind="estimated", memory_b=memory_gib * GIB),
-            writer.interval(0, 60, 100, device_id="n-cpu", kind="estimated"),
-            writer.interval(0, 60, 10, device_id="n-ram", kind="estimated"),
-            writer.end(60),
-        ]
-    )
+    cpu = {"device_class": "cpu", "name": "AMD EPYC", **ESTIMATED, "virtual": virtual}
+    cpu |= {"units": threads, "units_total": threads}
+    ram = {"device_class": "ram", "name": "memory", **ESTIMATED, "memory_b": memory_gib * GIB}
+    devices = ("n-cpu", cpu, [(0, 60, 100)]), ("n-ram", ram, [(0, 60, 10)])
+    return scored(journal_of(*devices, zone="FR", pue=None))
 
 
 def test_its_notices_are_few_and_none_lists_processors():
@@ -73,25 +65,12 @@ def test_a_virtual_machine_as_large_as_a_server_is_one():
 
 
 def gpu_document(threads, gpus, region="aws:us-east-1"):
-    writer = Writer()
-    cpu = {"device_id": "n-cpu", "device_class": "cpu", "name": "Intel Xeon Platinum 8259CL"}
-    size = {"units": threads, "units_total": threads}
-    boards = [f"GPU-{number}" for number in range(gpus)]
-    return scored(
-        [
-            writer.job(zone="FR", region=region),
-            writer.device(**cpu, kind="estimated", **size, virtual=True),
-            *(
-                writer.device(
-                    device_id=board, device_class="gpu", name="Tesla T4", units_total=float(gpus)
-                )
-                for board in boards
-            ),
-            writer.interval(0, 60, 100, device_id="n-cpu", kind="estimated"),
-            *(writer.interval(0, 60, 10, device_id=board) for board in boards),
-            writer.end(60),
-        ]
-    )
+    cpu = {"device_class": "cpu", "name": "Intel Xeon Platinum 8259CL", **ESTIMATED}
+    cpu |= {"units": threads, "units_total": threads, "virtual": True}
+    board = {"name": "Tesla T4", "units_total": float(gpus)}
+    boards = [(f"GPU-{n}", board, [(0, 60, 10)]) for n in range(gpus)]
+    devices = ("n-cpu", cpu, [(0, 60, 100)]), *boards
+    return scored(journal_of(*devices, zone="FR", pue=None, region=region))
 
 
 def test_jobs_in_the_instances_of_a_host_add_up_to_it():

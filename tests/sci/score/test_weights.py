@@ -1,26 +1,18 @@
 """Means that the job document states are weighted by time, and rates are amounts over time."""
 
+from functools import partial
+
 import pytest
 
-from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.grid.zones import AnnualIntensity
-from gramwatt.sci.records.merge import merge
-from gramwatt.sci.score.score import ScoreContext, score
+from tests.documents import journal_of
+from tests.documents import scored as scored_by
 from tests.journals import H100, Writer
-
-CATALOG = load_catalog()
 
 
 def scored(*rows, units=("token",)):
     """A job of one H100 with an interval of each (start, end, joules, utilisation)."""
-    meter = Writer()
-    records = [meter.job(zone="DE", pue=1.2, units=units), meter.device(**H100)]
-    records += [
-        meter.interval(start, end, joules, utilisation_mean=utilisation)
-        for start, end, joules, utilisation in rows
-    ]
-    records.append(meter.end(rows[-1][1]))
-    return score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    read = [(*row, {"utilisation_mean": utilisation}) for *row, utilisation in rows]
+    return scored_by(journal_of(("GPU-1", H100, read), end_s=rows[-1][1], units=units))
 
 
 @pytest.mark.parametrize(
@@ -44,11 +36,9 @@ def test_impossible_power_is_stated_as_joules_over_seconds():
 
 
 def test_a_unit_that_was_declared_and_counted_as_nothing_is_remarked():
-    meter = Writer()
-    records = [meter.job(zone="DE", pue=1.2, units=("token", "image")), meter.device(**H100)]
-    records += [meter.interval(0, 60, 3e4), meter.count(5, unit="image", seconds=60)]
-    records += [meter.count(0, unit="token", seconds=60), meter.end(60)]
-    document = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    counts = [partial(Writer.count, amount=n, unit=of) for of, n in (("image", 5), ("token", 0))]
+    board = ("GPU-1", H100, [(0, 60, 3e4)])
+    document = scored_by(journal_of(board, more=counts, units=("token", "image")))
     remarks = [row.message for row in document.notices if row.code == "unit-not-counted"]
     assert len(remarks) == 1
     assert "'token'" in remarks[0]
