@@ -105,10 +105,15 @@ def scored(
 
 
 def journal_of(
-    *devices: Any, end_s: float = 60, node: str = "n-1", more: Sequence[Any] = (), **head: Any
+    *devices: Any,
+    job_id: str = "job-1",
+    node: str = "n-1",
+    end_s: float = 60,
+    more: Sequence[Any] = (),
+    **head: Any,
 ) -> list[AnyRecord]:
     """A job of devices, each an id, its record, and its intervals as start, end, joules, fields."""
-    writer = Writer(node=node)
+    writer = Writer(node=node, job=job_id)
     records: list[AnyRecord] = [writer.job(**{"zone": "DE", "pue": 1.0, **head})]
     for device_id, device, intervals in devices:
         records.append(writer.device(device_id, **device))

@@ -30,13 +30,14 @@ from tests.blocks import blocks, cells, headings, plain, section, table, words
 from tests.documents import (
     cluster_job,
     hostile_job,
+    journal_of,
     scored,
     steady_job,
     unread_job,
     varied_job,
     world_job,
 )
-from tests.journals import Load, Writer, metered
+from tests.journals import H100, Load, Writer, metered
 from tests.sci.score.test_service import journal
 from tests.sci.score.test_windows import job as windowed
 from tests.sci.score.test_windows import window
@@ -123,11 +124,7 @@ def test_the_chart_holds_the_energy_of_the_job():
 
 
 def test_no_report_claims_certification():
-    for document in (
-        steady_job(),
-        steady_job(zone=None),
-        unread_job(),
-    ):
+    for document in (steady_job(), steady_job(zone=None), unread_job()):
         printed = words(full(document)).lower()
         assert "certified" not in printed
         assert "self-declared" in printed
@@ -314,16 +311,9 @@ def test_the_assumed_software_is_printed():
 
 def partly_read():
     """A processor by model, and a GPU that nobody could read."""
-    writer = Writer()
-    return scored(
-        [
-            writer.job(zone="DE", pue=1.1),
-            writer.device("GPU-0", name="NVIDIA H100 80GB HBM3"),
-            writer.device("n-1-cpu", device_class="cpu", name="Some CPU", kind="estimated"),
-            writer.interval(0, 60, 60 * 200, "n-1-cpu", kind="estimated"),
-            writer.end(60),
-        ]
-    )
+    cpu = {"device_class": "cpu", "name": "Some CPU", "kind": "estimated"}
+    devices = ("GPU-0", H100, []), ("n-1-cpu", cpu, [(0, 60, 60 * 200)])
+    return scored(journal_of(*devices, pue=1.1))
 
 
 def test_the_share_that_is_estimated_is_that_of_what_is_known():

@@ -3,24 +3,16 @@
 import pytest
 
 from gramwatt.sci.month.breakdown import breakdown, hardware_of
-from tests.documents import scored
-from tests.journals import H100, Writer
+from tests.documents import journal_of, scored
+from tests.journals import H100
 
 
 def job(*, busy=0.9, pue=1.25, **head):
     """An H100 with 3 MJ and a processor with 1 MJ."""
-    writer = Writer()
     cpu = {"device_class": "cpu", "name": "Intel Xeon Platinum 8480C", "units": 112}
-    return scored(
-        [
-            writer.job(zone="DE", pue=pue, **head),
-            writer.device("GPU-0", **H100),
-            writer.device("cpu-0", kind="estimated", **cpu),
-            writer.interval(0, 3600, 3e6, "GPU-0", utilisation_mean=busy),
-            writer.interval(0, 3600, 1e6, "cpu-0", kind="estimated"),
-            writer.end(3600),
-        ]
-    )
+    board = ("GPU-0", H100, [(0, 3600, 3e6, {"utilisation_mean": busy})])
+    model = ("cpu-0", {**cpu, "kind": "estimated"}, [(0, 3600, 1e6)])
+    return scored(journal_of(board, model, pue=pue, end_s=3600, **head))
 
 
 def test_electricity_divides_by_energy_and_overhead():

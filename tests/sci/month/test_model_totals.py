@@ -1,27 +1,23 @@
 """A model over all its runs, by arithmetic done by hand."""
 
 import pytest
+from msgspec.structs import replace
 
-from tests.documents import model_totals
-from tests.journals import Writer, at
+from tests.documents import journal_of, model_totals, scored
+from tests.journals import H100, at
 from tests.months import month_document
 from tests.sci.score.test_location import scored as placed
-from tests.sci.score.test_score import scored
 
 
 def run(name, *, kind="training", state="completed", tokens=0.0, start=0, unread=False, **job):
     """A run of model m-1: one H100 for 60 s, and tokens where it got that far."""
-    writer = Writer(job=name)
-    given = {"zone": "FR", "pue": 1.0, "model_id": "m-1", "units": ("token",), **job}
-    records = [
-        writer.job(kind=kind, started_at=at(start), **given),
-        writer.device(name="NVIDIA H100 80GB HBM3", units_total=8),
-    ]
-    if not unread:
-        records.append(writer.interval(start, start + 60, 36_000))
-    if tokens:
-        records.append(writer.count(tokens, "token", seconds=start + 1))
-    return scored([*records, writer.end(start + 60, state)])
+    board = ("GPU-1", H100, [] if unread else [(start, start + 60, 36_000)])
+    head = {"zone": "FR", "model_id": "m-1", "units": ("token",), "kind": kind, **job}
+    counts = [lambda writer: writer.count(tokens, "token", seconds=start + 1)] if tokens else []
+    *records, end = journal_of(
+        board, job_id=name, more=counts, started_at=at(start), end_s=start + 60, **head
+    )
+    return scored([*records, replace(end, state=state)])
 
 
 def test_what_failed_was_killed_and_swept_belongs_to_the_model():

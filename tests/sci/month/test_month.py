@@ -1,30 +1,24 @@
 """The month: sums of days, sum(C) / sum(R) by project, and the edge between two months."""
 
-from datetime import UTC, datetime
-
 import pytest
 
-from gramwatt.sci.catalog.catalog import load_catalog
-from gramwatt.sci.grid.zones import AnnualIntensity
 from gramwatt.sci.month.month import previous_month
-from gramwatt.sci.records.merge import merge
-from gramwatt.sci.score.score import ScoreContext, score
-from tests.journals import Writer
+from tests.documents import journal_of, scored
+from tests.journals import H100, at
 from tests.months import month_document
 
-CATALOG = load_catalog()
+EDGE_S = -8 * 3600
+"""The midnight before 1 May; times count from 08:00 on."""
 
 
 def job(name, *, project="vision", energy_j=42_000, images=1000, seconds=60, **more):
-    writer = Writer(job=name)
-    records = [
-        writer.job(project=project, zone="DE", pue=1.0, units=("image",), **more),
-        writer.device(name="NVIDIA H100 80GB HBM3", units_total=8),
-        writer.interval(0, seconds, energy_j),
-        writer.end(seconds),
-    ]
-    records += [writer.count(images)] if images else []
-    return score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    counts = [lambda writer: writer.count(images)] if images else []
+    head = {"project": project, "units": ("image",), "end_s": seconds, **more}
+    return scored(journal_of(h100((0, seconds, energy_j)), job_id=name, more=counts, **head))
+
+
+def h100(*intervals):
+    return "GPU-1", H100, intervals
 
 
 def test_the_table_divides_sums_not_averages_ratios():
@@ -49,16 +43,8 @@ def test_totals_are_the_sum_of_the_jobs():
 
 
 def test_a_job_across_the_edge_is_split_between_its_months():
-    started = datetime(2026, 4, 30, 23, 30, tzinfo=UTC)
-    writer = Writer()
-    records = [writer.job(zone="DE", pue=1.0, started_at=started)]
-    records += [writer.device(name="NVIDIA H100 80GB HBM3", units_total=8)]
-    edge = datetime(2026, 5, 1, tzinfo=UTC)
-    # Writer times count from 08:00 on 1 May, so these are half an hour either side of midnight.
-    to_edge = (edge - datetime(2026, 5, 1, 8, tzinfo=UTC)).total_seconds()
-    records += [writer.interval(to_edge - 1800, to_edge, 1000)]
-    records += [writer.interval(to_edge, to_edge + 1800, 3000), writer.end(to_edge + 1800)]
-    whole = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    board = h100((EDGE_S - 1800, EDGE_S, 1000), (EDGE_S, EDGE_S + 1800, 3000))
+    whole = scored(journal_of(board, started_at=at(EDGE_S - 1800), end_s=EDGE_S + 1800))
     april, may = month_document("2026-04", [whole]), month_document("2026-05", [whole], [whole])
     assert april.totals.energy_kwh.value == pytest.approx(1000 / 3.6e6)
     assert may.totals.energy_kwh.value == pytest.approx(3000 / 3.6e6)
@@ -71,17 +57,9 @@ def test_a_months_part_of_a_job_is_as_certain_as_its_own_days():
 
     The energy of both is known to -+ 20 %, which says nothing of either month.
     """
-    writer = Writer()
-    started = datetime(2026, 4, 30, 23, tzinfo=UTC)
-    edge = (datetime(2026, 5, 1, tzinfo=UTC) - datetime(2026, 5, 1, 8, tzinfo=UTC)).total_seconds()
-    records = [
-        writer.job(zone="DE", pue=1.0, started_at=started),
-        writer.device(name="NVIDIA H100 80GB HBM3", units_total=8),
-        writer.interval(edge - 3600, edge, 3.6e6),
-        writer.interval(edge, edge + 3600, 3.6e6, kind="estimated"),
-        writer.end(edge + 3600),
-    ]
-    whole = score(merge(records), ScoreContext(CATALOG, AnnualIntensity(CATALOG)))
+    modelled = (EDGE_S, EDGE_S + 3600, 3.6e6, {"kind": "estimated"})
+    board = h100((EDGE_S - 3600, EDGE_S, 3.6e6), modelled)
+    whole = scored(journal_of(board, started_at=at(EDGE_S - 3600), end_s=EDGE_S + 3600))
     parts = (("2026-04", 0.95, 1.05, "measured"), ("2026-05", 0.6, 1.4, "estimated"))
     for month, low, high, kind in parts:
         document = month_document(month, [whole])
@@ -104,12 +82,7 @@ def test_one_project_only():
 
 
 def test_an_unknown_job_is_counted_as_unknown():
-    writer = Writer(job="x")
-    unknown = score(
-        merge([writer.job(zone="DE"), writer.end(5)]),
-        ScoreContext(CATALOG, AnnualIntensity(CATALOG)),
-    )
-    doc = month_document("2026-05", [job("a"), unknown])
+    doc = month_document("2026-05", [job("a"), scored(journal_of(job_id="x"))])
     assert (doc.totals.jobs, doc.totals.jobs_unknown) == (2, 1)
     assert doc.conformance == {"conforming": 1, "not-sci": 1}
 

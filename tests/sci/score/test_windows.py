@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.records.records import Elsewhere
-from gramwatt.sci.score.score import ScoreContext, score
 from gramwatt.sci.score.windows import WINDOWS_SHOWN, grouped
 from tests.documents import CATALOG, scored
 from tests.journals import FakeGrid, Writer, at
@@ -32,6 +31,20 @@ def job(writer, *lines, watts=100, seconds=600, **device):
 
 def rows(records):
     return scored(records).windows
+
+
+def node(writer, *lines, joules=1000, start=0, end=600, **head):
+    """The records of a node with a GPU of its own that joins another's job."""
+    return [
+        writer.job(units=("image",), **{"zone": "DE", "pue": 1.1, "started_at": at(start), **head}),
+        writer.device(f"GPU-{writer.who['node']}"),
+        *(
+            writer.interval(n, n + 10, joules, f"GPU-{writer.who['node']}")
+            for n in range(start, end, 10)
+        ),
+        *lines,
+        writer.end(end),
+    ]
 
 
 def test_a_window_on_cuts_is_the_sum_of_its_intervals_and_per_unit():
@@ -88,6 +101,8 @@ def test_an_unknown_device_leaves_the_window_unknown_and_not_smaller():
     lines = (window(w, "w", 100, 200), w.device("GPU-2"))
     (row,) = rows(job(w, *lines))
     assert (row.energy_j, row.below_resolution) == (None, False)
+    names = ("energy_kwh", "operational_g", "embodied_g", "total_g")
+    assert [getattr(row, name) for name in names] == [None] * 4
 
 
 def test_windows_count_nothing_twice_and_change_no_score():
@@ -188,18 +203,10 @@ def test_a_window_carries_kwh_and_grams_like_the_job():
     assert half.energy_kwh.value == pytest.approx(30_000 / 3.6e6)
 
 
-def test_a_window_of_unknown_energy_has_no_carbon():
-    w = Writer()
-    (row,) = rows(job(w, window(w, "w", 100, 200), w.device("GPU-2")))
-    names = ("energy_kwh", "operational_g", "embodied_g", "total_g")
-    assert [getattr(row, name) for name in names] == [None] * 4
-
-
 def test_what_the_grid_cuts_stays_measured():
     """600 s at a counter; the grid's steps of 7 s end inside intervals, the window's own do not."""
     w = Writer()
-    grid = FakeGrid(100, 300, step_s=7)
-    document = score(merge(job(w, window(w, "all", 0, 600))), ScoreContext(CATALOG, grid))
+    document = scored(job(w, window(w, "all", 0, 600)), FakeGrid(100, 300, step_s=7))
     (row,) = document.windows
     for end in ("value", "low", "high"):
         whole = getattr(document.operational_g, end)
@@ -210,15 +217,8 @@ def test_what_the_grid_cuts_stays_measured():
 def test_nodes_of_a_window_keep_their_own_zone_and_pue():
     """Over the whole of a job on two nodes, a window has the job's O."""
     one, two = Writer("w1", "n-1"), Writer("w2", "n-2")
-    records = [
-        *job(one, window(one, "all", 0, 600)),
-        two.job(units=("image",), zone="FR", pue=1.5),
-        two.device("GPU-2"),
-        *(two.interval(n, n + 10, 5000, "GPU-2") for n in range(0, 600, 10)),
-        window(two, "all", 0, 600),
-        two.end(600),
-    ]
-    document = scored(records)
+    there = node(two, window(two, "all", 0, 600), joules=5000, zone="FR", pue=1.5)
+    document = scored([*job(one, window(one, "all", 0, 600)), *there])
     (row,) = document.windows
     assert row.operational_g.value == pytest.approx(document.operational_g.value)
     # Germany: 60 kJ at PUE 1.1; France: 300 kJ at PUE 1.5.
@@ -230,14 +230,8 @@ def test_nodes_of_a_window_keep_their_own_zone_and_pue():
 def requeued():
     """A job of two runs on a node, with ten minutes between them in which it was not reserved."""
     one, two = Writer("w1", "n-1"), Writer("w2", "n-1")
-    return [
-        *job(one, window(one, "first", 0, 300), seconds=300),
-        two.job(units=("image",), zone="DE", pue=1.1, started_at=at(900)),
-        two.device(),
-        *(two.interval(n, n + 10, 1000) for n in range(900, 1500, 10)),
-        window(two, "second", 900, 1500),
-        two.end(1500),
-    ]
+    again = node(two, window(two, "second", 900, 1500), start=900, end=1500)
+    return [*node(one, window(one, "first", 0, 300), end=300), *again]
 
 
 def test_windows_over_all_reserved_time_have_all_of_embodied_carbon():
@@ -254,15 +248,8 @@ def test_windows_over_all_reserved_time_have_all_of_embodied_carbon():
 def test_a_window_has_the_embodied_carbon_of_the_nodes_reserved_in_it():
     """The second node joins for the last half; it is charged to the window of that half alone."""
     one, two = Writer("w1", "n-1"), Writer("w2", "n-2")
-    document = scored(
-        [
-            *job(one, window(one, "alone", 0, 300), window(one, "both", 300, 600)),
-            two.job(units=("image",), zone="DE", pue=1.1, started_at=at(300)),
-            two.device("GPU-2"),
-            *(two.interval(n, n + 10, 1000, "GPU-2") for n in range(300, 600, 10)),
-            two.end(600),
-        ]
-    )
+    lines = window(one, "alone", 0, 300), window(one, "both", 300, 600)
+    document = scored([*job(one, *lines), *node(two, start=300)])
     own = dict.fromkeys(("n-1", "n-2"), 0.0)
     for term in document.embodied_terms:
         own[term.node] += term.embodied_g.value
@@ -275,15 +262,8 @@ def test_a_window_of_time_that_counts_in_another_job_has_none_of_the_embodied_ca
     """A meter had the first 200 s: of those this job is charged nothing, in windows and days."""
     w = Writer()
     taken = (Elsewhere(at(0), at(200), 1.0),)
-    records = [
-        w.job(zone="DE", pue=1.1, reporter="node"),
-        w.device(elsewhere=taken),
-        *(w.interval(n, n + 10, 1000) for n in range(0, 600, 10)),
-        window(w, "first", 0, 200),
-        window(w, "second", 200, 600),
-        w.end(600),
-    ]
-    document = scored(records)
+    lines = window(w, "first", 0, 200), window(w, "second", 200, 600)
+    document = scored(job(w, *lines, job={"reporter": "node"}, elsewhere=taken))
     first, second = document.windows
     assert {term.time_reserved_s for term in document.embodied_terms} == {400}
     assert first.embodied_g.value == 0
