@@ -414,10 +414,7 @@ def bands(rows: Rows, windows: Rows, parts: Sequence[str], y_title: str) -> Spec
     band = {"type": "rect", "color": _BAND, "opacity": 0.5}
     layers: list[Spec] = [
         {"mark": band, "encoding": {**x, "y": low, "y2": {"field": "high"}}},
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {**x, "y": mean, "color": colour},
-        },
+        {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {**x, "y": mean, "color": colour}},
         {
             "name": POINTER,
             "mark": {"type": "rect", "opacity": 0},
@@ -527,19 +524,12 @@ def _stacked(parts: Sequence[str]) -> Spec:
     """Return colours in stacking order, with the estimated marks of each part in stripes."""
     colours = _colours(len(parts))
     stripes = [
-        {
-            "test": f"datum.estimated && datum.part === {json.dumps(part)}",
-            "value": hatched(colour),
-        }
+        {"test": f"datum.estimated && datum.part === {json.dumps(part)}", "value": hatched(colour)}
         for part, colour in zip(parts, colours, strict=True)
     ]
     scale = {"domain": list(parts), "range": colours}
     colour = _field("part", "nominal", title=None, scale=scale, sort=list(parts), legend=_LEGEND)
-    return {
-        "color": {**colour, "condition": stripes},
-        "order": _amount("rank"),
-        "tooltip": TIP,
-    }
+    return {"color": {**colour, "condition": stripes}, "order": _amount("rank"), "tooltip": TIP}
 
 
 @cache

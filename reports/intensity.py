@@ -9,14 +9,7 @@ from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from gramwatt.reports.charts import bands
-from gramwatt.reports.model import (
-    Block,
-    Chart,
-    Document,
-    Facts,
-    NoticeBlock,
-    Text,
-)
+from gramwatt.reports.model import Block, Chart, Document, Facts, NoticeBlock, Text
 from gramwatt.reports.sections import data_table
 from gramwatt.sci.figures.document import IntensityDoc, IntensityPointDoc
 from gramwatt.sci.figures.formatting import number
@@ -42,11 +35,7 @@ class Step(NamedTuple):
     quality: str
 
 
-def build(
-    answer: IntensityDoc,
-    now: datetime,
-    plan: PlanDoc | None = None,
-) -> Document:
+def build(answer: IntensityDoc, now: datetime, plan: PlanDoc | None = None) -> Document:
     """Return the page of an answer of `GET /v1/intensity/{zone}`, with a plan if there is one."""
     expected = list(map(_step, answer.forecast))
     after = expected[0].start if expected else None

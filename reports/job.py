@@ -61,12 +61,7 @@ from gramwatt.sci.figures.formatting import (
     value_text,
 )
 from gramwatt.sci.figures.printable import isolated
-from gramwatt.sci.figures.quantity import (
-    METERED,
-    Quantity,
-    is_estimate,
-    total,
-)
+from gramwatt.sci.figures.quantity import METERED, Quantity, is_estimate, total
 from gramwatt.sci.records.corrections import declared_counts
 from gramwatt.sci.records.records import SERVING, parse_time
 from gramwatt.sci.suggest.documents import BASES, SuggestDoc

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gramwatt.reports.model import (
-    Block,
-    Cell,
-    Facts,
-    Formula,
-    Heading,
-    Pair,
-    Table,
-    Text,
-)
+from gramwatt.reports.model import Block, Cell, Facts, Formula, Heading, Pair, Table, Text
 from gramwatt.reports.sections import (
     TIERS,
     Field,
@@ -184,7 +175,13 @@ def facts(document: JobDoc) -> list[Block]:
         ("Why this unit", ai.unit_rationale),
         ("Values", ai.unit_values),
         ("Tokeniser", ai.tokeniser),
-        ("Tags", ", ".join(_tag(*tag) for tag in sorted(document.tags.items()))),
+        (
+            "Tags",
+            ", ".join(
+                f"{isolated(name)} = {isolated(value)}"
+                for name, value in sorted(document.tags.items())
+            ),
+        ),
     )
     rows = (
         ("Name", document.name),
@@ -196,10 +193,6 @@ def facts(document: JobDoc) -> list[Block]:
         *((name, value) for name, value in optional if value),
     )
     return [Facts(rows, quoted=True)]
-
-
-def _tag(name: str, value: str) -> str:
-    return f"{isolated(name)} = {isolated(value)}"
 
 
 def score(document: JobDoc) -> list[Block]:
@@ -382,7 +375,12 @@ def devices(rows: Sequence[DeviceDoc]) -> list[Block]:
             1.2,
             "right",
         ),
-        Field("Of total", lambda row: _of_total(row, whole_j), 0.7, "right"),
+        Field(
+            "Of total",
+            lambda row: percent(row.energy_j.value / whole_j) if row.energy_j and whole_j else "",
+            0.7,
+            "right",
+        ),
         Field("Kind", _kinds, 1.3),
         Field(
             "Embodied",
@@ -411,11 +409,6 @@ def devices(rows: Sequence[DeviceDoc]) -> list[Block]:
         )
         blocks.append(profile)
     return blocks
-
-
-def _of_total(device: DeviceDoc, whole_j: float) -> str:
-    energy = device.energy_j
-    return percent(energy.value / whole_j) if energy and whole_j else ""
 
 
 def _kinds(device: DeviceDoc) -> Cell:

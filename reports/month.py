@@ -184,7 +184,7 @@ def _first_page(document: MonthDoc) -> list[Block]:
         *trend(document.trend, document.month),
         *_change(document),
         _first_advice(document),
-        *_budgets(document),
+        *([budget_table("Budgets", document.budgets[:FIRST_BUDGETS])] if document.budgets else []),
         *_projects(document),
     ]
 
@@ -488,15 +488,6 @@ def _moved(row: ProjectChange) -> Pair:
 # Budgets
 
 
-def _budgets(document: MonthDoc) -> list[Block]:
-    rows = document.budgets[:FIRST_BUDGETS]
-    return [budget_table("Budgets", rows)] if rows else []
-
-
-def _all_budgets(document: MonthDoc) -> list[Block]:
-    return [budget_table("All budgets", document.budgets)]
-
-
 def budget_table(caption: str, rows: Sequence[BudgetUse]) -> Table:
     """Return budgets with what was used of each."""
     return table(
@@ -562,10 +553,7 @@ def odds_over(figure: Quantity, limit: float) -> float:
 
 def actions(document: MonthDoc) -> list[str]:
     """Return the actions that save most, a line each, with their jobs and saving in the month."""
-    rows: Sequence[AdviceRow] = document.advice[:FIRST_ADVICE]
-    return [
-        f"{details.action(row)} ({details.jobs_of(row)}): saves {text(row.saved_g)}" for row in rows
-    ]
+    return [_saving(row, text(row.saved_g)) for row in document.advice[:FIRST_ADVICE]]
 
 
 def summary_lines(document: MonthDoc) -> list[str]:
@@ -582,14 +570,18 @@ def summary_lines(document: MonthDoc) -> list[str]:
         f"{text(document.totals.energy_kwh)}, {percent(metered(document.data_quality))} metered"
     )
     energy += f"; {value_text(cooled)} with cooling" if cooled else ""
+    worst = sorted(document.budgets, key=lambda row: -(row.spent_share or 0.0))
     waiting = _waiting(document)
     if not document.complete:
         waiting = f"may still change: {waiting}" if waiting else "may still change"
     rows = [
         ("Energy", f"{energy}; {jobs_text(document.totals.jobs)}"),
         ("Projects", _projects_line(document)),
-        *(("Budget", _budget_line(row)) for row in _worst(document.budgets)),
-        *(("To do", _saving(row)) for row in document.advice[:FIRST_ADVICE]),
+        *(("Budget", _budget_line(row)) for row in worst[:FIRST_CAUSES]),
+        *(
+            ("To do", _saving(row, value_text(row.saved_g)))
+            for row in document.advice[:FIRST_ADVICE]
+        ),
         ("State", "final" if document.complete else waiting),
     ]
     width = max(len(name) for name, _ in rows)
@@ -598,13 +590,8 @@ def summary_lines(document: MonthDoc) -> list[str]:
     return [f"{month_name(document.month)}{of}: {answer}", *short]
 
 
-def _saving(row: AdviceRow) -> str:
-    return f"{details.action(row)} ({details.jobs_of(row)}): saves {value_text(row.saved_g)}"
-
-
-def _worst(budgets: Sequence[BudgetUse]) -> Sequence[BudgetUse]:
-    """Return the budgets that are nearest to being spent, or beyond it."""
-    return sorted(budgets, key=lambda row: -(row.spent_share or 0.0))[:FIRST_CAUSES]
+def _saving(row: AdviceRow, saved: str) -> str:
+    return f"{details.action(row)} ({details.jobs_of(row)}): saves {saved}"
 
 
 def _budget_line(row: BudgetUse) -> str:
@@ -656,7 +643,12 @@ SECTIONS: tuple[Section[MonthDoc], ...] = (
     Section("Models", details.models, lambda month: month.models, annex=A),
     Section("Jobs with the most carbon", details.top_jobs, annex=A),
     Section("What became of the work", details.ledger, annex=A),
-    Section("Budgets", _all_budgets, lambda month: len(month.budgets) > FIRST_BUDGETS, annex=A),
+    Section(
+        "Budgets",
+        lambda month: [budget_table("All budgets", month.budgets)],
+        lambda month: len(month.budgets) > FIRST_BUDGETS,
+        annex=A,
+    ),
     Section("More on actions", details.advice, details.has_advice, annex=A),
     Section("Statement", details.statement, annex=B),
     Section("Emission factors", details.factors, lambda month: month.factors, annex=B),

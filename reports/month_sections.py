@@ -9,16 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from gramwatt.reports.charts import PARTS, columns, ranged_bars, stack, tip
-from gramwatt.reports.model import (
-    Block,
-    Cell,
-    Chart,
-    Facts,
-    NoticeBlock,
-    Pair,
-    Table,
-    Text,
-)
+from gramwatt.reports.model import Block, Cell, Chart, Facts, NoticeBlock, Pair, Table, Text
 from gramwatt.reports.sections import (
     DECLARED,
     STATUS,
@@ -733,11 +724,7 @@ def advice(document: MonthDoc) -> list[Block]:
         followed = table(
             "What became of last month's suggestions",
             traced,
-            Field(
-                "Suggested last month",
-                lambda row: Pair(action(row), work_text(row)),
-                2.4,
-            ),
+            Field("Suggested last month", lambda row: Pair(action(row), work_text(row)), 2.4),
             Field(
                 "Jobs as they were, then and now",
                 lambda row: f"{row.jobs_before}, {row.jobs_now}",

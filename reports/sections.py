@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -70,8 +70,6 @@ GRADES = {
     "C": "every term known, at least half of the energy read from a meter",
     "D": "mostly modelled, or a term not known",
 }
-MODELLED = {"derived", "estimated", "forecast", "profile", "tier C", "tier D"}
-"""Kinds of energy, of intensity and of embodied carbon that come from a model."""
 UNREAD = "No energy of the job was read, so its energy is not known."
 PARTLY_READ = (
     "The energy of some devices was not read, so that of the job is not known; shares of energy "
@@ -334,15 +332,17 @@ def quality_blocks(
         "Embodied carbon": {f"tier {tier}": share for tier, share in quality.embodied.items()},
     }
     rows = tuple(
-        (what, ", ".join(f"{percent(share)} {kind}" for kind, share in _largest(shares)))
+        (
+            what,
+            ", ".join(
+                f"{percent(shares[kind])} {kind}"
+                for kind in sorted(shares, key=lambda of: -shares[of])
+            ),
+        )
         for what, shares in named.items()
         if shares
     )
     return [*blocks, Facts(rows), Text(TIERS)] if rows else blocks
-
-
-def _largest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(shares.items(), key=lambda item: -item[1])
 
 
 def _limit(limit: GradeLimit) -> str:

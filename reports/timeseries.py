@@ -117,7 +117,8 @@ def _chart(steps: Sequence[_Step], unit: str, windows: Sequence[dict[str, Any]])
     titles = ("Start", "Class", "Power", "Kind", "In use", "Intensity")
     units = (f" [{unit}]", "", f" [{name}]", "", "", " [gCO2e/kWh]")
     heads = [title + more for title, more in zip(titles, units, strict=True)]
-    table = data_table(caption, heads, _few([_line(step, size) for step in steps]))
+    every = -(-len(steps) // MAX_TABLE_STEPS)
+    table = data_table(caption, heads, [_line(step, size) for step in steps[::every]])
     return Chart(caption, _describe(steps), spec, table)
 
 
@@ -201,11 +202,6 @@ def _line(step: _Step, size: float) -> tuple[str, ...]:
         "" if step.utilisation is None else percent(step.utilisation),
         UNKNOWN if step.intensity is None else number(step.intensity, 4),
     )
-
-
-def _few(lines: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
-    step = max(1, -(-len(lines) // MAX_TABLE_STEPS))
-    return lines[::step]
 
 
 def _describe(steps: Sequence[_Step]) -> str:

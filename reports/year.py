@@ -28,7 +28,7 @@ from gramwatt.sci.figures.formatting import (
 )
 from gramwatt.sci.figures.printable import isolated
 from gramwatt.sci.figures.quantity import METERED, Quantity
-from gramwatt.sci.month.documents import ModelUnitRow, ProjectRow, TrendRow, UnitRow
+from gramwatt.sci.month.documents import TERMS, ModelUnitRow, ProjectRow, TrendRow, UnitRow
 from gramwatt.sci.month.yearly import TargetRow, YearDoc, YearMonthRow
 
 FIRST_PROJECTS = 6
@@ -124,10 +124,7 @@ def _first_page(document: YearDoc) -> list[Block]:
 
 def _bar(row: YearMonthRow) -> TrendRow:
     return TrendRow(
-        energy_kwh=row.energy_kwh,
-        operational_g=row.operational_g,
-        embodied_g=row.embodied_g,
-        total_g=row.total_g,
+        **{term: getattr(row, term) for term in TERMS},
         month=row.month,
         complete=row.complete,
         jobs=row.jobs,

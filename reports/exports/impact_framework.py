@@ -16,12 +16,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from gramwatt.reports.exports.common import Data, ExportError, caution, to_yaml
-from gramwatt.sci.figures.document import (
-    DeviceStepsDoc,
-    EmbodiedTermDoc,
-    JobDoc,
-)
-from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.figures.document import DeviceStepsDoc, EmbodiedTermDoc, JobDoc
 from gramwatt.sci.figures.units import kwh_from_j, s_from_years
 from gramwatt.sci.records.records import parse_time
 
@@ -34,8 +29,6 @@ CATEGORIES = {
 """Category in the manifest by kind of job; any other kind is `other`."""
 METRICS = ("energy", "carbon-operational", "carbon-embodied", "carbon", "sci")
 PIPELINE = ["operational", "time-share", "resource-share", "embodied", "sum-carbon", "sci"]
-RELATIVE_TOLERANCE = 1e-9
-"""Largest relative difference between the totals of a run and those of the document."""
 _SUM = {"time": "sum", "component": "sum"}
 _COPY = {"time": "copy", "component": "copy"}
 
@@ -65,19 +58,6 @@ def manifest(document: JobDoc) -> str:
         "tree": {"children": _tree(document)},
     }
     return to_yaml(head)
-
-
-def expected(document: JobDoc) -> dict[str, float]:
-    """Return the totals that a run of the manifest must reach, by metric."""
-    _require_terms(document)
-    carbon = _value(document.total_g)
-    return {
-        "energy": _value(document.energy_kwh),
-        "carbon-operational": _value(document.operational_g),
-        "carbon-embodied": _value(document.embodied_g),
-        "carbon": carbon,
-        "sci": carbon / document.sci[0].count,
-    }
 
 
 def _kebab(text: str) -> str:
@@ -276,7 +256,3 @@ def _ceil(when: datetime) -> datetime:
 
 def _round(when: datetime) -> datetime:
     return _floor(when + timedelta(microseconds=500_000))
-
-
-def _value(figure: Quantity | None) -> float:
-    return figure.value if figure else math.nan

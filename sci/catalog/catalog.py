@@ -59,15 +59,7 @@ from gramwatt.sci.grid.zones import ZoneIntensity, Zones
 if TYPE_CHECKING:
     from gramwatt.sci.catalog.phrases import Span
 
-__all__ = [
-    "Catalog",
-    "Cpu",
-    "Hardware",
-    "Instance",
-    "Region",
-    "ZoneIntensity",
-    "load_catalog",
-]
+__all__ = ["Catalog", "Cpu", "Hardware", "Instance", "Region", "ZoneIntensity", "load_catalog"]
 
 
 NAMED_MOST = 8

@@ -42,8 +42,7 @@ class Study(Row, frozen=True, kw_only=True):
         Literal["A", "B"] | None, column("A first party, B independent; chosen lines only")
     ] = None
     low_kg: Annotated[
-        Kilograms | None,
-        column("Lower end per device; the range includes every study of the part"),
+        Kilograms | None, column("Lower end per device; the range includes every study of the part")
     ] = None
     high_kg: Annotated[Kilograms | None, column("Upper end per device")] = None
     includes_host: Annotated[bool, column("1 when the figure includes the host and the building")]

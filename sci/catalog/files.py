@@ -92,8 +92,7 @@ class SourceRow(Row, frozen=True, kw_only=True):
     title: Annotated[Cell, column("Title")]
     url: Annotated[Cell | None, column("Address")] = None
     licence: Annotated[
-        Cell,
-        column("Licence of the source, or that none is stated and only facts are restated"),
+        Cell, column("Licence of the source, or that none is stated and only facts are restated")
     ]
     year: Annotated[Year | None, column("Year of publication or reading")] = None
     evidence: Annotated[Cell, column("primary or secondary, and how far the document was read")]

@@ -63,8 +63,7 @@ class HardwareRow(OwnRow, frozen=True, kw_only=True):
     ranges: ClassVar[tuple[tuple[str, ...], ...]] = (("idle_low_w", "idle_w", "idle_high_w"),)
 
     id: Annotated[
-        Id,
-        column("Lower case, digits and hyphens, vendor first; never reused for another part"),
+        Id, column("Lower case, digits and hyphens, vendor first; never reused for another part")
     ]
     vendor: Annotated[Cell, column("Maker")]
     name: Annotated[Cell, column("The maker's name for the part")]

@@ -194,8 +194,7 @@ class Instance(OwnRow, frozen=True, kw_only=True):
     family: Annotated[Cell, column("Family or series")]
     hardware: Annotated[Cell, column("Part", "hardware.csv:id")]
     count: Annotated[
-        Devices | None,
-        column("Devices as the system lists them; empty where the user chooses"),
+        Devices | None, column("Devices as the system lists them; empty where the user chooses")
     ] = None
     count_low: Annotated[Devices | None, column("Fewest that may be chosen")] = None
     count_high: Annotated[Devices | None, column("Most that may be chosen")] = None

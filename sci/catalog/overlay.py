@@ -151,8 +151,7 @@ def tables() -> Mapping[str, Table]:
     return {
         "hardware": _of_row(Hardware, cited | {"id", "peak_other", "study", "inputs", "overlay"}),
         "instances": _of_row(
-            Instance,
-            {"id", "provider", "name", "price_source", "price_note", "sources", "overlay"},
+            Instance, {"id", "provider", "name", "price_source", "price_note", "sources", "overlay"}
         ),
         "regions": _of_row(RegionRow, other),
         "zones": _of_figure(OwnZone, "g_per_kwh"),

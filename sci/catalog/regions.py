@@ -171,20 +171,14 @@ def region_of(row: RegionRow, highest: float, fleet: FleetRow | None = None) -> 
         pue = Quantity(fleet.pue, fleet.low, fleet.high, "1", "catalog", text)
         pue = pue.as_input(f"pue:{fleet.provider}")
         year, source = fleet.year, fleet.source
+    own = ("provider", "name", "place", "country", "zone", "zone_other", "access", "notes")
     return Region(
+        **{name: getattr(row, name) for name in own},
         id=row.id,
-        provider=row.provider,
-        name=row.name,
-        place=row.place,
-        country=row.country,
-        zone=row.zone,
-        zone_other=row.zone_other,
         pue=pue,
         pue_year=year,
         pue_basis=basis or ("fleet" if pue else None),
-        access=row.access,
         sources=tuple(dict.fromkeys(filter(None, (row.zone_source, source)))),
-        notes=row.notes,
     )
 
 

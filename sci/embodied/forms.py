@@ -20,12 +20,7 @@ from msgspec.structs import replace
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.names import find_matches, words
 from gramwatt.sci.catalog.slices import find_part, split_name
-from gramwatt.sci.embodied.te import (
-    Embodied,
-    accelerator_te,
-    host_share_te,
-    whole_computer_te,
-)
+from gramwatt.sci.embodied.te import Embodied, accelerator_te, host_share_te, whole_computer_te
 from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed, ScoreError
 from gramwatt.sci.figures.quantity import Quantity, of_sources
 from gramwatt.sci.figures.units import kg_from_g

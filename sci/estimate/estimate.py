@@ -344,10 +344,7 @@ def _length_h(request: EstimateRequest) -> float:
 
 
 def _status(
-    request: EstimateRequest,
-    place: Place,
-    energy: Quantity | None,
-    embodied: Quantity | None,
+    request: EstimateRequest, place: Place, energy: Quantity | None, embodied: Quantity | None
 ) -> Conformance:
     """Return whether an estimate is an SCI score, and what it deviates in."""
     declared = request.intensity_g_per_kwh is not None

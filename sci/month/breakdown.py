@@ -10,11 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
-from gramwatt.sci.figures.document import (
-    DeviceDoc,
-    JobDoc,
-    SeriesPoint,
-)
+from gramwatt.sci.figures.document import DeviceDoc, JobDoc, SeriesPoint
 from gramwatt.sci.figures.meters import Sensor, energy, sensors
 from gramwatt.sci.figures.quantity import Quantity, total
 from gramwatt.sci.records.records import ACCELERATORS

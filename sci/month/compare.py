@@ -13,11 +13,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from gramwatt.sci.figures.document import (
-    ConversionDoc,
-    JobDoc,
-    SciDoc,
-)
+from gramwatt.sci.figures.document import ConversionDoc, JobDoc, SciDoc
 from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.quantity import Quantity, is_change, per_unit, total
 from gramwatt.sci.grid.zones import at_equal_grid

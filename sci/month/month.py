@@ -152,10 +152,7 @@ def months_of(job: JobDoc) -> dict[str, Part]:
 def excluded_row(job: JobHead) -> ExcludedDoc:
     """Return an excluded job, and why it is left out."""
     return ExcludedDoc(
-        job_id=job.job_id,
-        name=job.name,
-        project=job.project,
-        reason=job.excluded or "",
+        job_id=job.job_id, name=job.name, project=job.project, reason=job.excluded or ""
     )
 
 
@@ -165,10 +162,7 @@ def pending_doc(jobs: Sequence[Pending]) -> PendingDoc:
     energies.sort(key=lambda pair: (-pair[1].value if pair[1] else 0.0, pair[0].job_id))
     named: list[PendingJobRow] = [
         PendingJobRow(
-            job_id=job.job_id,
-            name=job.name,
-            project=job.project,
-            energy_kwh=bare(energy_kwh),
+            job_id=job.job_id, name=job.name, project=job.project, energy_kwh=bare(energy_kwh)
         )
         for job, energy_kwh in energies[:NAMED_MOST]
     ]

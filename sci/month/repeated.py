@@ -167,10 +167,7 @@ def _earlier(like: JobDoc, history: Sequence[JobDoc], unit: str) -> list[Side]:
 
 
 def repetition(
-    measured: Quantity,
-    before: Sequence[Side],
-    after: Sequence[Side],
-    history: Sequence[Side] = (),
+    measured: Quantity, before: Sequence[Side], after: Sequence[Side], history: Sequence[Side] = ()
 ) -> Quantity | None:
     """Return the ratio with the range of repetition; None where nothing tells how runs scatter.
 

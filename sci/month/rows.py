@@ -23,13 +23,7 @@ from zoneinfo import ZoneInfo
 from gramwatt.sci.figures.days import DAY, midnight, month_span
 from gramwatt.sci.figures.document import DayDoc, IntensityUsedDoc, JobDoc
 from gramwatt.sci.figures.errors import QuantityError
-from gramwatt.sci.figures.quantity import (
-    KINDS,
-    Effect,
-    Quantity,
-    ends_of,
-    kind_of_sum,
-)
+from gramwatt.sci.figures.quantity import KINDS, Effect, Quantity, ends_of, kind_of_sum
 from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.month.breakdown import breakdown, components, hardware_of
 from gramwatt.sci.month.columns import ENDS, JOB_TERMS, QUALITIES, TABLES, TERMS, TIERS, TRAITS

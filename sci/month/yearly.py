@@ -202,10 +202,7 @@ def _budget(project: str, rows: Sequence[BudgetUse]) -> BudgetUse:
 def _month(month: str, document: MonthDoc | None, over: bool) -> YearMonthRow:
     totals = document.totals if document else None
     return YearMonthRow(
-        energy_kwh=totals.energy_kwh if totals else None,
-        operational_g=totals.operational_g if totals else None,
-        embodied_g=totals.embodied_g if totals else None,
-        total_g=totals.total_g if totals else None,
+        **{term: getattr(totals, term, None) for term in TERMS},
         month=month,
         complete=document.complete if document else over,
         revision=document.revision if document else None,

@@ -23,13 +23,7 @@ from gramwatt.sci.grid.local_time import local_text, timezone_of
 from gramwatt.sci.planning.hours import DAY_H, exact_hour, moment_of, moment_text
 from gramwatt.sci.planning.outlook import Method, Outlook, ZoneData
 from gramwatt.sci.planning.plan_request import PlanRequest
-from gramwatt.sci.planning.usual import (
-    LEAST_SAVING,
-    SAVED,
-    UsualDay,
-    chance_below,
-    odds_text,
-)
+from gramwatt.sci.planning.usual import LEAST_SAVING, SAVED, UsualDay, chance_below, odds_text
 from gramwatt.sci.planning.windows import (
     TOLERANCE_H,
     Grid,

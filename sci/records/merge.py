@@ -204,9 +204,7 @@ def _with_readings(nodes: Iterable[Node], records: Sequence[AnyRecord]) -> tuple
     )
 
 
-def _without_integrated_hosts(
-    records: list[AnyRecord],
-) -> tuple[list[AnyRecord], list[float]]:
+def _without_integrated_hosts(records: list[AnyRecord]) -> tuple[list[AnyRecord], list[float]]:
     """Return the records without host devices of a node while a module's counter holds them.
 
     A meter leaves them out itself, unless it learns of the module later, from another rank. Returns
@@ -370,9 +368,7 @@ def _devices(
     return tuple(merged), again, repeated
 
 
-def _counted_here(
-    devices: Iterable[MergedDevice],
-) -> tuple[tuple[MergedDevice, ...], list[float]]:
+def _counted_here(devices: Iterable[MergedDevice]) -> tuple[tuple[MergedDevice, ...], list[float]]:
     """Return the devices of a lesser reporter with what counts here, and what does not [J]."""
     result: list[MergedDevice] = []
     left_out: list[float] = []

@@ -63,13 +63,7 @@ LEAST_W = min(MOST_W.values())
 SLACK_S = 60.0
 """A counter steps between its updates, so a short interval may hold the energy of a longer one."""
 
-MEANS = (
-    "memory_busy",
-    "encoder_busy",
-    "power_capped",
-    "thermally_slowed",
-    "hardware_slowed",
-)
+MEANS = ("memory_busy", "encoder_busy", "power_capped", "thermally_slowed", "hardware_slowed")
 """Names in `profile` of fractions of the time: memory controller busy, video encoder busy, and
 clocks reduced by the power limit, by heat, or by the protection of the board."""
 MAXIMA = ("temperature_c",)
@@ -144,9 +138,7 @@ Unit = Annotated[
 Text = Annotated[
     str,
     Meta(
-        title="a text of at most 512 characters without NUL",
-        max_length=512,
-        pattern="^[^\\x00]*$",
+        title="a text of at most 512 characters without NUL", max_length=512, pattern="^[^\\x00]*$"
     ),
 ]
 Texts = Annotated[tuple[Text, ...], Meta(max_length=64)]

@@ -28,8 +28,7 @@ NOT_JUDGED = "no job measures it, and whether it is material was not said (tag o
 OTHER_RUNS = "other runs of the same model"
 EXCLUDED: tuple[ExclusionDoc, ...] = (
     ExclusionDoc(
-        component="network and shared storage",
-        reason="no meter and no catalog figure yet",
+        component="network and shared storage", reason="no meter and no catalog figure yet"
     ),
     ExclusionDoc(component=OTHER_RUNS, reason="each is a job of its own"),
     ExclusionDoc(component="end-user devices", reason="a training or batch job has none"),

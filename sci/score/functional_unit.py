@@ -199,12 +199,7 @@ def _parsed(unit: str, text: str) -> ConversionDoc:
     if not _DATE.fullmatch(rest[1]):
         raise ValueError(f"{rest[1]!r} is not a date, such as 2026-05-01, 2026-05 or 2026")
     return ConversionDoc(
-        unit=unit,
-        to=to.strip(),
-        factor=factor,
-        source=rest[0],
-        date=rest[1],
-        counted=0.0,
+        unit=unit, to=to.strip(), factor=factor, source=rest[0], date=rest[1], counted=0.0
     )
 
 

@@ -20,14 +20,7 @@ from msgspec import Struct
 
 from gramwatt.sci.figures.days import DAY, day_of, midnight
 from gramwatt.sci.figures.meters import Sensor, energy, sensors, unread
-from gramwatt.sci.figures.quantity import (
-    KINDS,
-    Kind,
-    Quantity,
-    join_sources,
-    kind_of_sum,
-    total,
-)
+from gramwatt.sci.figures.quantity import KINDS, Kind, Quantity, join_sources, kind_of_sum, total
 from gramwatt.sci.figures.units import J_PER_KWH
 from gramwatt.sci.grid.intensity import IntensityTrack, Provenance, aligned, split
 from gramwatt.sci.records.merge import DeviceKey, MergedDevice

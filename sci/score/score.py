@@ -35,15 +35,7 @@ from gramwatt.sci.score.windows import windows
 
 __all__ = ["ScoreContext", "score"]
 
-_SCORED_TAGS = frozenset(
-    {
-        "inception",
-        "retirement",
-        "tokeniser",
-        "unit_rationale",
-        "unit_values",
-    }
-)
+_SCORED_TAGS = frozenset({"inception", "retirement", "tokeniser", "unit_rationale", "unit_values"})
 """Tags of which a score says more than that they are there; and those that begin with PREFIX."""
 
 

@@ -247,10 +247,7 @@ def _peaks_w(job: MergedJob, begins: Sequence[datetime]) -> list[float]:
 
 
 def _divided(
-    pieces: Sequence[_Piece],
-    idle_w: float | None,
-    day_times_s: tuple[float, float],
-    peak_w: float,
+    pieces: Sequence[_Piece], idle_w: float | None, day_times_s: tuple[float, float], peak_w: float
 ) -> _Sums:
     """Return the sums of an hour, its energy divided into parts."""
     sums = _Sums()

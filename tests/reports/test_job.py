@@ -391,10 +391,7 @@ def test_the_text_says_what_r_is_and_how_much_is_known():
 # Factors, lifetimes, SCI for AI
 
 
-TAGS = {
-    "convert.token": "1e-6 million tokens; by definition; 2026",
-    "unit_values": "gross",
-}
+TAGS = {"convert.token": "1e-6 million tokens; by definition; 2026", "unit_values": "gross"}
 
 
 def test_a_plain_job_has_no_factors():

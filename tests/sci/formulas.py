@@ -23,12 +23,7 @@ def exact(value, unit="1"):
 def device(device_id, spans):
     """A measured device by the energy [kWh] of its (start, end) spans."""
     record = DeviceRecord(
-        **WRITER,
-        device_id=device_id,
-        device_class="gpu",
-        name="T",
-        meter="test",
-        kind="declared",
+        **WRITER, device_id=device_id, device_class="gpu", name="T", meter="test", kind="declared"
     )
     intervals = tuple(
         IntervalRecord(

@@ -33,14 +33,7 @@ def test_no_part_is_ever_lost(catalog):
         ("amd-mi250x", 280.0, 64.0, 1638.5, 47.9 / 2),
     ],
 )
-def test_boards_of_two_devices_are_halved(
-    catalog,
-    part,
-    tdp_w,
-    memory_gb,
-    bandwidth_gbs,
-    fp32,
-):
+def test_boards_of_two_devices_are_halved(catalog, part, tdp_w, memory_gb, bandwidth_gbs, fp32):
     row = catalog.hardware(part)
     assert row.devices_per_board == 2
     assert (row.tdp_w, row.memory_gb) == (tdp_w, memory_gb)

@@ -150,10 +150,7 @@ def test_the_spread_of_pue_is_that_of_its_yearly_changes():
 
 
 def test_counts_of_lines():
-    expected = {
-        "countries.csv": 250,
-        "regions.csv": 404,
-    }
+    expected = {"countries.csv": 250, "regions.csv": 404}
     assert {name: len(lines_of_all(name)) for name in expected} == expected
     assert len(column("odbl/zones.csv", "zone")) == 352
     assert len(lines_of_all("embodied_studies.csv")) == 47

@@ -145,10 +145,7 @@ def test_a_figure_is_of_the_overlay_by_its_entry_and_not_by_the_words_of_its_sou
     own = Quantity.exact(1, "1", "declared", "overlay: site meter, mean of 2025")
     other = Quantity.exact(1, "1", "declared", "overlay: of somebody else")
     overlay = load_catalog().with_overlay(EXAMPLE).overlay
-    for of, texts in (
-        (overlay, ["From the overlay: PUE (site meter, mean of 2025)."]),
-        (None, []),
-    ):
+    for of, texts in ((overlay, ["From the overlay: PUE (site meter, mean of 2025)."]), (None, [])):
         notices = overlay_notices([("PUE", own), ("another PUE", other)], of)
         assert [notice.message for notice in notices] == texts
 

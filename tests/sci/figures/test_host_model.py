@@ -42,12 +42,7 @@ def test_memory_by_size():
 
 @pytest.mark.parametrize(
     ("meter", "low", "high"),
-    [
-        (CPU_MODEL, 42, 175),
-        (CPU_MODEL_UNLIKE, 20, 175),
-        (RAM_MODEL, 47, 206),
-        ("other", 60, 140),
-    ],
+    [(CPU_MODEL, 42, 175), (CPU_MODEL_UNLIKE, 20, 175), (RAM_MODEL, 47, 206), ("other", 60, 140)],
 )
 def test_estimated_energy_has_the_range_of_what_estimated_it(meter, low, high):
     found = energy(100.0, "estimated", meter)

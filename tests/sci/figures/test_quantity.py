@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramwatt.sci.figures.errors import QuantityError
-from gramwatt.sci.figures.quantity import (
-    KINDS,
-    Quantity,
-    join_sources,
-    kind_of_sum,
-    total,
-    weakest,
-)
+from gramwatt.sci.figures.quantity import KINDS, Quantity, join_sources, kind_of_sum, total, weakest
 
 FIGURES = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 

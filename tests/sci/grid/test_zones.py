@@ -93,9 +93,7 @@ def test_a_range_holds_what_is_usual_for_the_hours(zones, zone, usual):
         assert mean.low <= expected * mean.value <= mean.high
 
 
-def test_what_hours_usually_differ_by_is_certain_in_a_sum_and_cancels_between_equal_hours(
-    zones,
-):
+def test_what_hours_usually_differ_by_is_certain_in_a_sum_and_cancels_between_equal_hours(zones):
     """Noon and evening in California: their sum is nearer to the year than either."""
     found = zones.zone("US-CAL-CISO")
     noon, evening = (found.over(1, datetime(2026, 6, 10, h, tzinfo=UTC)) for h in (19, 3))
@@ -124,9 +122,7 @@ def test_hours_of_one_zone_share_what_moves_their_month(zones):
     assert month.high - month.low < 29 * 0.8 * (days[0].high - days[0].low)
 
 
-def test_jobs_of_the_same_hours_of_days_err_together_where_hours_are_not_known(
-    zones,
-):
+def test_jobs_of_the_same_hours_of_days_err_together_where_hours_are_not_known(zones):
     """Thirty nights in France are as uncertain as one; jobs around the clock nearly as a month."""
     lookup = AnnualIntensity(load_catalog())
 
@@ -215,12 +211,7 @@ def test_publishers_differ_as_the_range_of_one_alone_says(zones):
 
 
 @pytest.mark.parametrize(
-    ("key", "near"),
-    [
-        ("US-CAL-CSIO", "US-CAL-CISO"),
-        ("Germny", "DE"),
-        ("DEE", "DE"),
-    ],
+    ("key", "near"), [("US-CAL-CSIO", "US-CAL-CISO"), ("Germny", "DE"), ("DEE", "DE")]
 )
 def test_unknown_zones_raise_with_close_matches(zones, key, near):
     with pytest.raises(LookupFailed) as caught:
@@ -246,9 +237,7 @@ def test_the_world_spans_the_middle_of_the_countries(zones):
     assert sum(value > world.high for value in values) == 21
 
 
-def test_without_the_odbl_file_zones_fall_back_on_their_country(
-    monkeypatch,
-):
+def test_without_the_odbl_file_zones_fall_back_on_their_country(monkeypatch):
     """What sci/catalog/data/odbl/LICENSE.md promises to those who empty that file."""
     monkeypatch.setattr(
         grid_module, "rows", lambda kind: () if "odbl/zones.csv" in kind.files else rows(kind)
@@ -261,13 +250,7 @@ def test_without_the_odbl_file_zones_fall_back_on_their_country(
 
 
 @pytest.mark.parametrize(
-    ("key", "first"),
-    [
-        ("GERMAN", "DE"),
-        ("DE-XX", "DE"),
-        ("XX", "MX"),
-        ("US-CAL", "US-CAL-BANC"),
-    ],
+    ("key", "first"), [("GERMAN", "DE"), ("DE-XX", "DE"), ("XX", "MX"), ("US-CAL", "US-CAL-BANC")]
 )
 def test_zones_typed_wrong_list_what_may_be_meant(zones, key, first):
     with pytest.raises(LookupFailed) as caught:

@@ -77,12 +77,7 @@ def test_how_many_runs_a_side_has_is_no_effect():
     several = [run("a1"), run("a2"), run("a3")]
     effects = compare_runs(several, [run("b", energy=0.5)]).effects_g_per_unit
     change = -0.5 * DOCUMENT.operational_g.value / DOCUMENT.sci[0].count
-    assert effects == {
-        "energy": pytest.approx(change),
-        "intensity": 0,
-        "pue": 0,
-        "embodied": 0,
-    }
+    assert effects == {"energy": pytest.approx(change), "intensity": 0, "pue": 0, "embodied": 0}
 
 
 def test_the_same_runs_give_the_same_answer_and_one_run_a_side_says_what_is_not_known():

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramwatt.sci.planning.windows import (
-    Grid,
-    Overhead,
-    Profile,
-    best_slots,
-    best_window,
-    cost,
-)
+from gramwatt.sci.planning.windows import Grid, Overhead, Profile, best_slots, best_window, cost
 
 intensities = st.lists(st.integers(10, 900), min_size=6, max_size=10)
 
@@ -66,10 +59,7 @@ def test_the_hour_of_most_power_is_put_into_the_clean_hour():
 
 @settings(deadline=None)
 @given(
-    intensities,
-    st.integers(1, 4),
-    st.sampled_from([0.0, 0.3]),
-    st.sampled_from([0.0, 0.5, 2.0]),
+    intensities, st.integers(1, 4), st.sampled_from([0.0, 0.3]), st.sampled_from([0.0, 0.5, 2.0])
 )
 def test_slots_are_the_best_of_all(values, hours, idle, restart_h):
     overhead = Overhead(idle, restart_h)

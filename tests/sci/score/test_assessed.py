@@ -39,11 +39,7 @@ NOTICES = {
     "nothing read of it": (
         lambda: job(("GPU-1", H100, [])),
         "D",
-        [
-            ("energy-unmeasured", "devices.GPU-1.energy_j", "80GB HBM3 (gpu) was read"),
-            UNIT,
-            HOST,
-        ],
+        [("energy-unmeasured", "devices.GPU-1.energy_j", "80GB HBM3 (gpu) was read"), UNIT, HOST],
     ),
     "annual": (
         lambda: job(BOARD, grid=None),
@@ -110,19 +106,12 @@ NOTICES = {
             ("GPU-3", H100, [(0, 3300, 3e5)]),  # a twelfth is none
         ),
         "B",
-        [
-            ("meter-gap", "devices.GPU-2.energy_j", "cover 15 min 0 s of the 1 h 0 min"),
-            UNIT,
-            HOST,
-        ],
+        [("meter-gap", "devices.GPU-2.energy_j", "cover 15 min 0 s of the 1 h 0 min"), UNIT, HOST],
     ),
     "the host of a module": (
         lambda: job(("M", MODULE, [(0, HOUR, 3e4)]), ("cpu-0", CPU, [])),
         "B",
-        [
-            UNIT,
-            ("embodied-modelled", "devices.M.embodied_g", "modelled (tier D)"),
-        ],
+        [UNIT, ("embodied-modelled", "devices.M.embodied_g", "modelled (tier D)")],
     ),
     "a module that was read for a while": (
         lambda: job(("M", MODULE, [(0, 900, 3e4)])),

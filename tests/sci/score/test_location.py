@@ -184,10 +184,7 @@ def test_nodes_of_different_pue_are_counted_each_with_its_own():
     assert doc.operational_g.value == pytest.approx(0.01 * france * (1.1 + 1.4))
     rows = {row.what: row.figure.value for row in doc.method.inputs}
     assert (rows["PUE of n-0"], rows["PUE of n-1"]) == (1.1, 1.4)
-    assert {row.device_id: row.pue for row in doc.steps.devices} == {
-        "GPU-0": 1.1,
-        "GPU-1": 1.4,
-    }
+    assert {row.device_id: row.pue for row in doc.steps.devices} == {"GPU-0": 1.1, "GPU-1": 1.4}
     assert codes(doc).count("pue-several") == 1
 
 

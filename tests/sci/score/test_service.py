@@ -15,15 +15,7 @@ BUSY_W, IDLE_W = 600.0, 100.0
 STEP_S = 60
 
 
-def journal(
-    minutes,
-    *,
-    prefill_s=2.0,
-    decode_s=20.0,
-    start=T0,
-    runs=False,
-    **more,
-):
+def journal(minutes, *, prefill_s=2.0, decode_s=20.0, start=T0, runs=False, **more):
     """One GPU and a minute for each letter: `w` of work, `i` without requests, `-` not known.
 
     In a minute of work are 100 prompt tokens, 400 more, 10 requests and 60 s that counters moved.
@@ -64,12 +56,7 @@ def joules(row):
 
 def test_a_job_without_a_server_is_no_service():
     meter = Writer()
-    records = [
-        meter.job(),
-        meter.device(),
-        meter.interval(0, 60, 6e3),
-        meter.end(60),
-    ]
+    records = [meter.job(), meter.device(), meter.interval(0, 60, 6e3), meter.end(60)]
     assert scored(records).service is None
 
 

@@ -51,18 +51,11 @@ def test_a_window_on_cuts_is_the_sum_of_its_intervals_and_per_unit():
     w = Writer()
     (row,) = rows(job(w, window(w, "epoch-1", 100, 400, "image", 60)))
     # 30 intervals of 1000 J
-    assert (row.name, row.energy_j.value, row.energy_j.kind) == (
-        "epoch-1",
-        30_000,
-        "measured",
-    )
+    assert (row.name, row.energy_j.value, row.energy_j.kind) == ("epoch-1", 30_000, "measured")
     assert row.counts == {"image": 60}
     assert row.energy_j_per_unit["image"].value == 500
     assert row.energy_j_per_unit["image"].unit == "J/image"
-    assert (row.start, row.end) == (
-        "2026-05-01T08:01:40.000000Z",
-        "2026-05-01T08:06:40.000000Z",
-    )
+    assert (row.start, row.end) == ("2026-05-01T08:01:40.000000Z", "2026-05-01T08:06:40.000000Z")
     # +-5 % of what a counter measures
     assert row.energy_j.low == pytest.approx(28_500)
 
