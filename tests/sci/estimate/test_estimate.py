@@ -61,15 +61,6 @@ def test_llama_2_7b_with_its_own_inputs():
     assert doc.operational_g.value / 1e6 == pytest.approx(31.22, abs=0.01)
 
 
-def test_seven_billion_parameters_on_a_trillion_tokens():
-    # A seed said 1 000 H100 hours; 6 x 7e9 x 1e12 at 989 TFLOPS needs 11 800 at 100 %.
-    doc = answer(hardware="nvidia-h100-sxm5-80", model_parameters=7e9, tokens=1e12, zone="US")
-    hours = doc.device_hours
-    assert 23_000 <= hours.value <= 40_000
-    assert hours.low == pytest.approx(4.2e22 / (989.4e12 * 0.48) / 3600, rel=0.01)
-    assert hours.high == pytest.approx(4.2e22 / (989.4e12 * 0.22) / 3600, rel=0.01)
-
-
 def test_a_given_utilisation_of_the_peak_is_taken_as_declared():
     question = {"hardware": "nvidia-h100-sxm5-80", "model_parameters": 7e9, "tokens": 1e12}
     full = answer(**question, model_flop_utilisation=1.0)

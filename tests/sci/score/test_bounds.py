@@ -56,6 +56,7 @@ def test_a_window_is_known_from_twice_the_counters_period_on(period_s, length_s,
     document = scored([(0, 60, 6e4)], end_s=60, counts=[window], update_period_s=period_s)
     [row] = document.windows
     assert (row.energy_j is not None, row.below_resolution) == (known, not known)
+    assert (row.energy_j_per_unit["token"] is not None) is known
     assert ("below-resolution" in {notice.code for notice in document.notices}) is not known
 
 

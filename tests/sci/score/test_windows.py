@@ -76,19 +76,6 @@ def test_a_window_inside_one_interval_is_a_part_of_it():
     assert row.energy_j.value == pytest.approx(300)
 
 
-@pytest.mark.parametrize(("period_s", "told"), [(0.05, True), (0.1, True), (0.5, False)])
-def test_below_twice_the_counters_period_there_is_no_figure(period_s, told):
-    w = Writer()
-    line = window(w, "w", 100, 100.3, "image", 5)
-    found = scored(job(w, line, update_period_s=period_s))
-    (row,) = found.windows
-    assert row.below_resolution is not told
-    assert (row.energy_j is not None) is told
-    codes = [notice.code for notice in found.notices]
-    assert ("below-resolution" in codes) is not told
-    assert (row.energy_j_per_unit["image"] is not None) is told
-
-
 def test_an_unknown_device_leaves_the_window_unknown_and_not_smaller():
     w = Writer()
     lines = (window(w, "w", 100, 200), w.device("GPU-2"))
