@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +18,9 @@ from gramwatt.service.api.access import EXTENSION
 from gramwatt.service.app import create_app
 from gramwatt.service.common.errors import UnknownKeyError
 from gramwatt.service.container import Service
-from tests.journals import body
+from gramwatt.service.jobs.ingest import IngestAnswer, ingest
+from gramwatt.service.jobs.local_spool import open_store
+from tests.journals import body, journal, lines
 
 NAME = "api"
 NDJSON = "application/x-ndjson"
@@ -75,6 +78,21 @@ class KeyedClient(FlaskClient):
         answer = self.get(f"/v1/reports/monthly/{month}.json", query_string=query)
         assert answer.status_code == 200, answer.text
         return answer.json
+
+
+def add(service: Service, job_id: str = "job-1", **about: Any) -> IngestAnswer:
+    """Take in the journal of a job, as tests.journals.journal makes it, and score it."""
+    return ingest(service, job_id, lines(journal(job_id, **about)))
+
+
+@contextmanager
+def store_of(home: Path) -> Iterator[Service]:
+    """The store of a home, closed at the end of the block."""
+    service = open_store(home)
+    try:
+        yield service
+    finally:
+        service.store.close()
 
 
 def with_settings(service: Service, **settings: Any) -> Service:

@@ -21,12 +21,11 @@ from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.addresses import parse_url
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.periodic import sum_newest_months
 from gramwatt.service.tasks import runs
-from tests.journals import body, journal, lines
+from tests.journals import body, journal
 from tests.packages import ROOT
-from tests.service.keyed import bearer, client_of
+from tests.service.keyed import add, bearer, client_of
 from tests.service.processes import DIRECT, KEYS, eventually, get, running, send
 from tests.simulation.test_real_kills import Sender, check
 
@@ -227,10 +226,10 @@ def test_a_key_that_was_let_in_to_metrics_is_while_the_database_is_away(light, m
 
 
 def test_metrics_tell_what_the_store_holds(service, clock):
-    ingest(service, "job-1", lines(journal(start=clock.now)))
-    ingest(service, "job-2", lines(journal("job-2", start=clock.now, end_state=None)))
+    add(service, "job-1", start=clock.now)
+    add(service, "job-2", start=clock.now, end_state=None)
     clock.turn(seconds=90)
-    ingest(service, "job-3", lines(journal("job-3", start=clock.now, end_state=None)))
+    add(service, "job-3", start=clock.now, end_state=None)
     sum_newest_months(service)
     key = runs.begin(service, "close-silent", "h:1")
     runs.end(service, key, None)
@@ -256,7 +255,7 @@ def test_metrics_tell_what_the_store_holds(service, clock):
 
 
 def test_every_query_of_dashboard_and_alerts_names_metrics_and_labels_that_exist(light, clock):
-    ingest(light, "job-1", lines(journal(start=clock.now)))
+    add(light, "job-1", start=clock.now)
     sum_newest_months(light)
     runs.end(light, runs.begin(light, "close-silent", "h:1"), None)
     client = client_of(light)

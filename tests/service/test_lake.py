@@ -15,23 +15,21 @@ import pytest
 from msgspec import to_builtins
 
 from gramwatt.service import evidence, lake
-from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.months.report import month_report
-from tests.journals import START, journal, lines
+from tests.journals import START
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add, store_of
 from tests.service.object_store import object_store
 
 
 @pytest.fixture
 def home(tmp_path, home):
     """A home with jobs of 600 W for three minutes: two in May, one across its end, one running."""
-    service = open_store(home)
-    ends = START.replace(month=6, day=1, hour=0, minute=0) - timedelta(minutes=1)
-    for name, start in (("a", START), ("b", START + timedelta(days=1)), ("edge", ends)):
-        ingest(service, name, lines(journal(name, start=start)))
-    ingest(service, "running", lines(journal("running", end_state=None)))
-    service.store.close()
+    with store_of(home) as service:
+        ends = START.replace(month=6, day=1, hour=0, minute=0) - timedelta(minutes=1)
+        for name, start in (("a", START), ("b", START + timedelta(days=1)), ("edge", ends)):
+            add(service, name, start=start)
+        add(service, "running", end_state=None)
     return tmp_path
 
 
@@ -123,7 +121,7 @@ def test_the_month_of_a_lake_is_that_of_the_store(home):
 
 def test_a_lake_of_either_database_is_the_same_and_whole(service, tmp_path):
     for name in ("a", "b"):
-        ingest(service, name, lines(journal(name, model_id="org/net")))
+        add(service, name, model_id="org/net")
     assert lake.write(service, str(tmp_path)) == 1
     stored, found = (
         to_builtins(of)

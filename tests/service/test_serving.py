@@ -22,11 +22,10 @@ from gramwatt.service import rendering
 from gramwatt.service.common.errors import BusyError
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.logs import HEADER, JsonFormatter, TextFormatter
 from gramwatt.service.rendering import RenderProcess, render
-from tests.journals import body, journal, lines
-from tests.service.keyed import client_of
+from tests.journals import body, journal
+from tests.service.keyed import add, client_of
 from tests.service.processes import DIRECT, KEYS, at_once, eventually, get, running, send, serving
 
 
@@ -152,7 +151,7 @@ def test_a_scheduler_touches_its_file_as_long_as_it_works(tmp_path):
 
 
 def test_a_statement_that_the_database_refuses_is_our_fault(light, caplog):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     with light.store.write() as session:
         session.execute(sa.text("ALTER TABLE intervals RENAME TO gone"))
     answer = client_of(light).get("/v1/jobs/job-1/intervals")
@@ -209,7 +208,7 @@ def children(pid):
 
 
 def test_a_renderer_that_cannot_start_is_a_fault_and_not_a_wait(light, monkeypatch):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     report = job.build(job_document(light, "job-1").document)
     monkeypatch.setattr(rendering.sys, "executable", "/bin/false")
     process = RenderProcess()
@@ -222,7 +221,7 @@ def test_a_renderer_that_cannot_start_is_a_fault_and_not_a_wait(light, monkeypat
 def test_a_report_that_takes_too_long_or_is_killed_is_given_up_and_the_next_one_is_rendered(
     light, monkeypatch
 ):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     report = job.build(job_document(light, "job-1").document)
     process = RenderProcess()
     monkeypatch.setattr(rendering, "TIMEOUT_S", 0.001)

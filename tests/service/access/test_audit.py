@@ -7,10 +7,8 @@ import pytest
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import client_of
+from tests.service.keyed import add, client_of
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def test_who_follows_the_log_gets_every_entry_once_and_in_order(logged, monkeypa
 def test_what_takes_data_out_or_brings_it_back_is_an_entry(home):
     gramwatt("admin", "db", "upgrade")
     service = Service.open(from_environment())
-    ingest(service, "job-1", lines(journal()))
+    add(service)
     client = client_of(service)
     assert client.post("/v1/jobs/job-1/rescore", json={"reason": "why not"}).status_code == 200
     for command in (

@@ -18,7 +18,7 @@ from gramwatt.service.store.serving import TaskRun
 from gramwatt.service.store.tables import METADATA
 from gramwatt.service.tasks.upkeep import delete_old_audit
 from tests.journals import journal, lines
-from tests.service.keyed import NO_KEY, bearer, with_key, with_settings
+from tests.service.keyed import NO_KEY, add, bearer, with_key, with_settings
 
 NEW = bound_id("new", "A")
 
@@ -105,7 +105,7 @@ def test_the_store_keeps_no_key(client, light):
     ],
 )
 def test_what_each_scope_may_do(client, light, scope, allowed):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     key = with_key(light, scope, scope)
     asked = {
         "send": client.send("job-1", journal(), headers=key),
@@ -374,7 +374,7 @@ def test_a_select_of_plain_tables_fails_in_a_restricted_session(light):
 
 
 def test_the_audit_log_says_who_did_what_and_cannot_be_changed(client, light, clock):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     create_key(light, "ci", "admin", expires=timedelta(days=1))
     client.patch("/v1/jobs/job-1", json={"name": "other"})
     client.delete("/v1/jobs/job-1")
@@ -394,7 +394,7 @@ def test_the_audit_log_says_who_did_what_and_cannot_be_changed(client, light, cl
 
 
 def test_the_audit_log_has_who_took_a_file(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     taken = "/v1/reports/monthly/2026-05.xlsx?project=vision"
     for address in ("/v1/jobs/job-1/report.json", taken, "/v1/jobs/job-1/report.html"):
         assert client.get(address).status_code == 200

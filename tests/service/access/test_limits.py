@@ -5,9 +5,8 @@ import pytest
 from gramwatt.service.access.keys import create_key, revoke_key
 from gramwatt.service.access.sessions import new_link
 from gramwatt.service.api.access import BUCKETS_MOST, Buckets
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import journal, lines
-from tests.service.keyed import NO_KEY, bearer, client_of
+from tests.journals import journal
+from tests.service.keyed import NO_KEY, add, bearer, client_of
 
 
 def test_a_bucket_holds_a_burst_and_fills_up_again():
@@ -61,7 +60,7 @@ def test_who_shows_no_key_is_limited_and_keeps_nobody_out(light):
 @pytest.fixture
 def browser(client, light):
     """A browser that is signed in."""
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     client.get(f"/login?token={new_link(light, 'ada')}", headers=NO_KEY)
     return client
 

@@ -11,10 +11,8 @@ from gramwatt.service.app import create_app
 from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.container import Caller
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.scopes import INCLUDED
-from tests.journals import journal, lines
-from tests.service.keyed import NO_KEY, bearer
+from tests.service.keyed import NO_KEY, add, bearer
 
 RULES = {
     "anybody": """
@@ -150,7 +148,7 @@ def app(light):
     """An application with a job of team-alpha, and one of team-bravo that alpha must not see."""
     for team, job_id in (("alpha", "alpha-job"), ("bravo", BRAVO)):
         about = {"project": f"team-{team}", "name": f"{team}-name", "model_id": f"{team}-model"}
-        ingest(light, job_id, lines(journal(job_id, **about)))
+        add(light, job_id, **about)
         set_budget(light, NewBudget(project=f"team-{team}", limit_kg=1.0), by="u")
     return create_app(service=light)
 

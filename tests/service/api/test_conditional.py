@@ -5,9 +5,7 @@ import json
 import pytest
 
 from gramwatt.service.jobs.documents import rescore
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import journal, lines
-from tests.service.keyed import client_of, statements, with_settings
+from tests.service.keyed import add, client_of, statements, with_settings
 from tests.service.processes import at_once
 
 READS = (
@@ -29,7 +27,7 @@ READS = (
 
 @pytest.fixture
 def client(light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     return client_of(light)
 
 

@@ -19,11 +19,10 @@ from gramwatt.service.api.problems import CODES
 from gramwatt.service.app import GROUPS, create_app
 from gramwatt.service.config import ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import body, journal, lines
 from tests.months import alike, month_document
-from tests.service.keyed import NDJSON, bearer, key_of
+from tests.service.keyed import NDJSON, add, bearer, key_of
 
 pytestmark = pytest.mark.long
 
@@ -81,9 +80,9 @@ def api(tmp_path_factory):
     url = sqlite_url(home / "g.db")
     service = Service.open(ServiceConfig(home=home, database_url=url, max_body_b=2**20))
     upgrade(service.store)
-    ingest(service, "job-1", lines(journal()))
-    ingest(service, "job-2", lines(journal("job-2", end_state=None)))
-    ingest(service, DELETED, lines(journal(DELETED)))
+    add(service)
+    add(service, "job-2", end_state=None)
+    add(service, DELETED)
     app = create_app(service=service)
     key = bearer(key_of(app))
     yield schemathesis.openapi.from_wsgi("/openapi.json", app, headers=key), key
@@ -170,7 +169,7 @@ def test_documents_have_the_documented_shape(client, light):
     import jsonschema
 
     described = client.get("/openapi.json").json
-    ingest(light, "job-1", lines(journal(kind="inference")))
+    add(light, "job-1", kind="inference")
     report = client.get("/v1/jobs/job-1/report").json
     month = client.get("/v1/reports/monthly/2026-05").json
     assert month["totals"]["energy_kwh"]["value"] == pytest.approx(0.03, rel=1e-12)
@@ -191,7 +190,7 @@ def test_documents_have_the_documented_shape(client, light):
 
 
 def test_a_body_nested_100_000_deep_is_refused_not_a_failure(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     deep = b"[" * 100_000
     refused = client.post("/v1/jobs/job-1/rescore", data=deep, content_type="application/json")
     assert (refused.status_code, refused.json["code"]) == (400, "bad-json")

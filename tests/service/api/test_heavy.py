@@ -12,9 +12,9 @@ from waitress import create_server
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.api.support import Queue, _queue
 from gramwatt.service.app import create_app
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.server import THREADS
-from tests.journals import body, journal, lines
+from tests.journals import body, journal
+from tests.service.keyed import add
 from tests.service.processes import DIRECT, eventually
 
 HEAVY = ("/v1/jobs/job-1/report.pdf", "/v1/jobs/job-1/report.html", "/jobs/job-1")
@@ -50,7 +50,7 @@ def ask(address, key, data=None, **headers):
 
 
 def test_twenty_reports_of_one_key_keep_nobody_else_waiting(light, address, monkeypatch):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     keys = {name: create_key(light, name, "admin").key for name in ("many", "one", "late")}
     go_on, rendering = threading.Event(), []
 
@@ -108,7 +108,7 @@ PLAN = {"hours": 1, "zone": "DE"}
 
 def test_what_takes_long_waits_its_turn(client, light, monkeypatch):
     for name in ("job-1", "job-2"):
-        ingest(light, name, lines(journal(name)))
+        add(light, name)
     monkeypatch.setattr("gramwatt.service.api.support.WAITING_MOST", 0)
     for path, plan in [
         *((path, None) for path in (*HEAVY, *MONTH)),

@@ -15,7 +15,7 @@ from gramwatt.service.common.requests import encode_cursor
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.rendering import MEDIA
 from tests.journals import START, body, journal, lines
-from tests.service.keyed import NDJSON, NO_KEY, bearer, client_of
+from tests.service.keyed import NDJSON, NO_KEY, add, bearer, client_of
 
 
 def problem(response):
@@ -31,12 +31,12 @@ def seven(light):
     for number in range(7):
         start = START + timedelta(hours=min(number, 5))
         about = {"project": "odd" if number % 2 else "even", "start": start}
-        ingest(light, f"job-{number}", lines(journal(f"job-{number}", **about)))
+        add(light, f"job-{number}", **about)
 
 
 def test_a_declared_project_is_listed_before_its_first_job(service):
     client = client_of(service)
-    ingest(service, "job-1", lines(journal(project="b")))
+    add(service, "job-1", project="b")
     made = [client.post("/v1/projects", json={"project": name}) for name in ("c", "a", "b", "a")]
     assert [answer.status_code for answer in made] == [201] * 4
     none = {"jobs": 0, "running": 0, "last_started_at": None}
@@ -78,7 +78,7 @@ def test_how_a_device_ran_is_kept_by_interval_and_put_together_by_device(client,
 
 
 def test_intervals_page_in_order_of_time(client, light):
-    ingest(light, "job-1", lines(journal(minutes=5)))
+    add(light, "job-1", minutes=5)
     first = client.get("/v1/jobs/job-1/intervals?limit=3").json
     rest = client.get(f"/v1/jobs/job-1/intervals?limit=3&cursor={first['next_cursor']}").json
     starts = [row["start"][14:16] for row in first["intervals"] + rest["intervals"]]
@@ -92,7 +92,7 @@ def longer_lived(light):
 
 
 def test_revisions_newest_first_and_the_old_ones_stay(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     answer = longer_lived(light).post("/v1/jobs/job-1/rescore", json={"reason": "new catalog"})
     assert (answer.status_code, answer.json["revision"], answer.json["changed"]) == (200, 2, True)
     rows = client.get("/v1/jobs/job-1/revisions").json["revisions"]
@@ -142,7 +142,7 @@ def test_an_unknown_address_is_named_with_where_the_known_ones_are(client):
 
 
 def test_unknown_and_mistyped_fields_of_a_body_are_refused(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     for sent in ({"colour": "red"}, {"reason": 7}, []):
         assert problem(client.post("/v1/jobs/job-1/rescore", json=sent)) == (422, "invalid")
     broken = client.post("/v1/jobs/job-1/rescore", data="{", content_type="application/json")
@@ -157,7 +157,7 @@ def test_a_body_above_the_limit_is_refused(client):
 
 
 def test_a_compressed_body_is_refused_but_for_records(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     answer = client.post("/v1/jobs/job-1/rescore", json={}, headers={"Content-Encoding": "gzip"})
     assert problem(answer) == (415, "unsupported-media-type")
 
@@ -190,7 +190,7 @@ def test_callers_from_other_machines_need_a_key_too(client):
 
 
 def test_a_report_in_each_format_by_extension_and_by_accept(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     month = "/v1/reports/monthly/2026-05"
     for base, forms in (
         ("/v1/jobs/job-1/report", ("html", "pdf")),
@@ -208,7 +208,7 @@ def test_a_report_in_each_format_by_extension_and_by_accept(client, light):
 
 
 def test_the_full_report_is_another_answer_than_the_short_one(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     short = client.get("/v1/jobs/job-1/report.html")
     full = client.get("/v1/jobs/job-1/report.html?full=1")
     assert "Ranges and digits" not in short.text
@@ -222,7 +222,7 @@ def test_the_full_report_is_another_answer_than_the_short_one(client, light):
 
 
 def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
-    ingest(light, "job-1", lines(journal(name="<script>alert(1)</script>")))
+    add(light, "job-1", name="<script>alert(1)</script>")
     for address in (
         "/",
         "/jobs",
@@ -243,7 +243,7 @@ def test_a_page_s_policy_lets_nothing_in_from_outside(client, light):
 
 
 def test_metrics_count_requests_by_route_and_jobs_by_state(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     client.get("/v1/jobs/job-1")
     client.get("/v1/jobs/none")
     text = client.get("/metrics").text

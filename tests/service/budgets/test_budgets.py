@@ -32,15 +32,15 @@ from gramwatt.service.notifications import (
 )
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.tasks.upkeep import refresh_running
-from tests.journals import Writer, journal, lines
-from tests.service.keyed import bearer, client_of, statements, with_settings
+from tests.journals import Writer, lines
+from tests.service.keyed import add, bearer, client_of, statements, with_settings
 from tests.service.processes import at_once
 
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def run_job(service, job_id="job-1", *, start=JUNE, project="vision", **more):
-    ingest(service, job_id, lines(journal(job_id, start=start, project=project, **more)))
+    add(service, job_id, start=start, project=project, **more)
 
 
 def set_budget(client, limit_kg, **more):

@@ -14,20 +14,17 @@ import urllib.request
 
 import pytest
 
-from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.stopping import LIMIT_S
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import bearer
+from tests.service.keyed import add, bearer, store_of
 
 
 @pytest.fixture
 def two_jobs(home):
-    service = open_store(home)
-    for name in ("job-1", "job-2"):
-        ingest(service, name, lines(journal(name)))
-    service.store.close()
+    with store_of(home) as service:
+        for name in ("job-1", "job-2"):
+            add(service, name)
 
 
 def test_jobs_as_json_and_as_a_table(two_jobs):
@@ -151,9 +148,8 @@ def test_a_job_says_what_uses_as_much(two_jobs):
 
 
 def test_a_month_says_what_it_lacks_on_stderr(home, two_jobs):
-    service = open_store(home)
-    ingest(service, "job-3", lines(journal("job-3", end_state=None)))
-    service.store.close()
+    with store_of(home) as service:
+        add(service, "job-3", end_state=None)
     code, out, err = gramwatt("report", "month", "2026-05", "--format", "json")
     assert (code, out) == (0, "2026-05.json\n")
     # 3 minutes at 600 W are 30 Wh, with 5 % either way.

@@ -13,11 +13,10 @@ import pytest
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.cli.common import open_service
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
-from tests.journals import journal, lines
 from tests.patient import PATIENT, within_one_day
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add
 from tests.service.listening import listening
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -32,7 +31,7 @@ def spent_kg(home):
         now = datetime.now(UTC)
         first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         start = max(first, now - timedelta(minutes=4))
-        ingest(service, "job-1", lines(journal("job-1", start=start)))
+        add(service, "job-1", start=start)
     return json.loads(gramwatt("job", "job-1", "--json")[1])["total_g"]["value"] / 1000
 
 

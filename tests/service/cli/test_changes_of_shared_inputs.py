@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import Writer, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import store_of
 
 HOUR_J = 3.6e6
 """A kilowatt-hour [J]."""
@@ -62,11 +62,10 @@ def test_the_same_on_another_meter_is_no_reliable_difference(client):
     ("device", "verdict"), [("GPU-1", "higher"), ("GPU-2", "no-reliable-difference")]
 )
 def test_runs_are_compared_by_what_they_do_not_share(home, device, verdict):
-    service = open_store(home)
-    for n in (1, 2):  # of a single run a side it is not known how far runs lie apart
-        ingest(service, f"old-{n}", lines(ten_hours(f"old-{n}", APRIL, 59.4)))
-        ingest(service, f"new-{n}", lines(ten_hours(f"new-{n}", MAY, 60.5, device)))
-    service.store.close()
+    with store_of(home) as service:
+        for n in (1, 2):  # of a single run a side it is not known how far runs lie apart
+            ingest(service, f"old-{n}", lines(ten_hours(f"old-{n}", APRIL, 59.4)))
+            ingest(service, f"new-{n}", lines(ten_hours(f"new-{n}", MAY, 60.5, device)))
     code, out, err = gramwatt("compare", "old-1,old-2", "new-1,new-2", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)

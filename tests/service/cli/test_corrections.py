@@ -7,10 +7,9 @@ import json
 import pytest
 
 from gramwatt.collectors.settings.identity import user_id
-from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
-from tests.journals import START, journal, lines
+from tests.journals import START
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add, store_of
 
 FIRST, SECOND, THIRD = (
     "20260510-080000-aaaaaaaaaaaa",
@@ -23,11 +22,10 @@ FIRST, SECOND, THIRD = (
 def three(home):
     from datetime import timedelta
 
-    service = open_store(home)
-    for number, name in enumerate((FIRST, SECOND, THIRD)):
-        about = {"zone": None, "units": (), "start": START + timedelta(hours=number)}
-        ingest(service, name, lines(journal(name, **about)))
-    service.store.close()
+    with store_of(home) as service:
+        for number, name in enumerate((FIRST, SECOND, THIRD)):
+            about = {"zone": None, "units": (), "start": START + timedelta(hours=number)}
+            add(service, name, **about)
 
 
 def shown(name):

@@ -6,9 +6,9 @@ from gramwatt.collectors.cli.summary import summary_lines
 from gramwatt.sci.figures.formatting import plain
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.lists import revisions_page
-from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, Writer, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import store_of
 
 OVERLAY = """
 [hardware.acme-x1]
@@ -46,9 +46,8 @@ def test_an_exact_score_has_no_empty_bracket(home):
         meter.count(10, seconds=60),
         meter.end(3600),
     ]
-    service = open_store(home)
-    ingest(service, "job-1", lines(records))
-    service.store.close()
+    with store_of(home) as service:
+        ingest(service, "job-1", lines(records))
     code, out, _ = gramwatt("job", "job-1")
     assert code == 0
     [line] = [line for line in out.splitlines() if line.startswith("SCI per image")]
@@ -66,13 +65,12 @@ def test_no_count_is_rounded_anywhere(home):
         meter.count(1_234_567, seconds=60),
         meter.end(3600),
     ]
-    service = open_store(home)
-    ingest(service, "job-1", lines(records))
-    assert "R = 1 234 567" in gramwatt("job", "job-1")[1]
-    ingest(service, "job-1", lines([meter.count(1, seconds=61)]))
-    assert "R = 1 234 568 image" in gramwatt("job", "job-1", "--explain", "sci")[1]
-    newest = revisions_page(service, "job-1", 1, None).revisions[0]
-    service.store.close()
+    with store_of(home) as service:
+        ingest(service, "job-1", lines(records))
+        assert "R = 1 234 567" in gramwatt("job", "job-1")[1]
+        ingest(service, "job-1", lines([meter.count(1, seconds=61)]))
+        assert "R = 1 234 568 image" in gramwatt("job", "job-1", "--explain", "sci")[1]
+        newest = revisions_page(service, "job-1", 1, None).revisions[0]
     assert "R in image 1 234 567 -> 1 234 568" in plain(newest.change.text)
     for form in ("csv", "if"):
         code, out, _ = gramwatt("report", "job", "job-1", "--format", form, "-o", "-")

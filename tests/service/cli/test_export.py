@@ -11,16 +11,15 @@ import pytest
 import yaml
 
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
-from tests.journals import Writer, journal, lines
+from tests.journals import Writer, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add, store_of
 
 
 @pytest.fixture
 def job(home):
-    service = open_store(home)
-    ingest(service, "job-1", lines(journal("job-1")))
-    service.store.close()
+    with store_of(home) as service:
+        add(service)
     return json.loads(gramwatt("job", "job-1", "--json")[1])
 
 
@@ -149,12 +148,11 @@ def test_what_is_no_file_is_written_to(job):
 
 
 def test_a_unit_that_is_a_word_of_the_glossary_is_the_users_in_a_report(home, tmp_path):
-    service = open_store(home)
-    meter = Writer("w1", "n1", "job-1")
-    about = {"project": "p", "units": ("measured PUE",), "zone": "FR", "role": "command"}
-    records = [meter.job(**about), meter.count(7, "measured PUE"), meter.end(60, "completed")]
-    ingest(service, "job-1", lines(records))
-    service.store.close()
+    with store_of(home) as service:
+        meter = Writer("w1", "n1", "job-1")
+        about = {"project": "p", "units": ("measured PUE",), "zone": "FR", "role": "command"}
+        records = [meter.job(**about), meter.count(7, "measured PUE"), meter.end(60, "completed")]
+        ingest(service, "job-1", lines(records))
     assert gramwatt("report", "job", "job-1", "--format", "html")[0] == 0
     page = (tmp_path / "job-1.html").read_text("utf-8")
     label = next(line for line in page.splitlines() if " per measured PUE" in line)

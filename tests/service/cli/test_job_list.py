@@ -14,10 +14,9 @@ from rich.cells import cell_len
 from gramwatt.sci.figures.document import JobHead
 from gramwatt.service.cli.job_list import job_rows
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import client_of
+from tests.service.keyed import add, client_of, store_of
 
 ID = "202605{day:02}-080000-{n:012x}"
 
@@ -31,11 +30,10 @@ def every_sort(home):
         {"name": "\x1b[31mred\nline", "end_state": "lost", "minutes": 90, "zone": "DE"},
         {"name": "at work", "end_state": None, "tags": {"run": "7"}},
     ]
-    service = open_store(home)
-    for n, more in enumerate(about):
-        job_id = ID.format(day=10 + n, n=n)
-        ingest(service, job_id, lines(journal(job_id, start=START + timedelta(days=n), **more)))
-    service.store.close()
+    with store_of(home) as service:
+        for n, more in enumerate(about):
+            job_id = ID.format(day=10 + n, n=n)
+            add(service, job_id, start=START + timedelta(days=n), **more)
     return home
 
 
@@ -106,9 +104,8 @@ def test_more_jobs_than_asked_for_are_said_beside_the_list(every_sort):
 def test_a_job_shows_its_windows_and_what_was_declared(home):
     from tests.service.jobs.intake.test_windows import with_window
 
-    service = open_store(home)
-    ingest(service, "job-1", lines(with_window(journal(zone=None))))
-    service.store.close()
+    with store_of(home) as service:
+        ingest(service, "job-1", lines(with_window(journal(zone=None))))
     out = gramwatt("job", "job-1")[1]
     # A minute of 600 W, and 12 images in it.
     assert re.search(r"^Window +epoch-1, (60 s|1 min 0 s)", out, re.MULTILINE)
@@ -195,9 +192,8 @@ def test_a_filter_without_meaning_is_named(every_sort, options, said):
     ],
 )
 def test_an_option_and_a_parameter_of_one_name_refuse_with_one_sentence(every_sort, name, value):
-    service = open_store(every_sort)
-    answer = client_of(service).get("/v1/jobs", query_string={name: value})
-    service.store.close()
+    with store_of(every_sort) as service:
+        answer = client_of(service).get("/v1/jobs", query_string={name: value})
     (problem,) = answer.json["errors"]
     assert gramwatt("jobs", f"--{name}", value) == (
         2,

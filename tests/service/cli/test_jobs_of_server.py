@@ -13,12 +13,11 @@ from gramwatt.collectors.settings.keys import store_key
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document, job_head
-from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.months.report import month_report
 from gramwatt.service.store.columns import to_text
-from tests.journals import START, journal, lines
+from tests.journals import START
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add, store_of
 from tests.service.listening import listening
 
 FIRST, SECOND, SPEECH = "20260510-080000-aa11", "20260510-090000-bb22", "20260510-080000-cc33"
@@ -33,10 +32,9 @@ JOBS = {
 def server(light, home, monkeypatch):
     """A server with jobs of two projects, its address set, and this machine's own store."""
     for name, about in JOBS.items():
-        ingest(light, name, lines(journal(name, pue=1.5, **about)))
-    own = open_store(home)
-    ingest(own, "own", lines(journal("own", name="own")))
-    own.store.close()
+        add(light, name, pue=1.5, **about)
+    with store_of(home) as own:
+        add(own, "own", name="own")
     with listening(create_app(service=light)) as address:
         monkeypatch.setenv("GRAMWATT_SERVER", address)
         yield address

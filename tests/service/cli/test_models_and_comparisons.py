@@ -9,13 +9,11 @@ import pytest
 from gramwatt.service.app import create_app
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.store.columns import read_job, split_job
 from gramwatt.service.store.models import Job, Score
-from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import client_of
+from tests.service.keyed import add, client_of, store_of
 
 RUNS = {
     "job-a": {"model_id": "m-1", "pue": 1.2},
@@ -28,11 +26,10 @@ RUNS = {
 
 @pytest.fixture
 def jobs(home):
-    service = open_store(home)
-    for name, about in RUNS.items():
-        ingest(service, name, lines(journal(name, **about)))
-    ingest(service, "job-f", lines(journal("job-f", model_id="m-1", end_state=None)))
-    service.store.close()
+    with store_of(home) as service:
+        for name, about in RUNS.items():
+            add(service, name, **about)
+        add(service, "job-f", model_id="m-1", end_state=None)
     return home
 
 
@@ -102,7 +99,7 @@ def test_annual_values_of_other_hours_compare_at_equal_intensity_and_say_so(home
     ):  # fmt: skip
         start = datetime(2026, 6, 10, hour, tzinfo=UTC)
         about = {"zone": "US-CAL-CISO", "pue": 1.2, "power_w": power_w, "start": start}
-        ingest(service, name, lines(journal(name, **about)))
+        add(service, name, **about)
     client = client_of(service)
     unknown = "whether carbon differs is not known without hourly intensity"
     for after, equal in (("evening", True), ("same", False)):
@@ -154,14 +151,13 @@ def test_repeated_runs_against_each_other_as_command_and_route(jobs):
 
 @pytest.mark.parametrize("energy", [1.0, 1.5])
 def test_a_score_that_todays_engine_makes_again_is_compared_with_newer_ones(jobs, energy):
-    service = open_store(jobs)
-    with service.store.write() as session:  # as a release with another engine left it
+    # As a release with another engine left it.
+    with store_of(jobs) as service, service.store.write() as session:
         score = session.query(Score).join(Job).filter(Job.job_id == "job-a").one()
         document = read_job(score.doc, score.series)
         document.method.engine_version = score.engine_version = "0"
         document.energy_kwh = document.energy_kwh.scaled(energy)
         score.doc, score.series = split_job(document)
-    service.store.close()
     for options in ((), ("--fail-above", "0%")):
         code, out, err = gramwatt("compare", "job-a", "job-d", *options)
         if energy == 1.0:
@@ -205,14 +201,13 @@ def test_a_comparison_is_of_the_newest_job_unless_another_is_named(jobs):
 
 
 def test_a_name_stands_for_its_newest_five_completed_runs(home):
-    service = open_store(home)
-    for number in range(8):
-        start = datetime(2026, 5, 1 + number, tzinfo=UTC)
-        state = "failed" if number == 7 else "completed"
-        about = {"name": "resnet", "start": start, "end_state": state}
-        ingest(service, f"run-{number}", lines(journal(f"run-{number}", **about)))
-        ingest(service, f"amp-{number}", lines(journal(f"amp-{number}", name="amp", power_w=100.0)))
-    service.store.close()
+    with store_of(home) as service:
+        for number in range(8):
+            start = datetime(2026, 5, 1 + number, tzinfo=UTC)
+            state = "failed" if number == 7 else "completed"
+            about = {"name": "resnet", "start": start, "end_state": state}
+            add(service, f"run-{number}", **about)
+            add(service, f"amp-{number}", name="amp", power_w=100.0)
     answer = json.loads(gramwatt("compare", "resnet", "amp", "--json")[1])
     runs = [run["job_id"] for run in answer["before"]["runs"]]
     assert runs == ["run-6", "run-5", "run-4", "run-3", "run-2"]

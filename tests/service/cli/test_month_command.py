@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from gramwatt.service.cli.common import open_service
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.tasks.table import TASKS
-from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add
 from tests.tables import tables_of
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -22,7 +21,7 @@ MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
 def run_job(name, **more):
     with open_service() as service:
         upgrade(service.store)
-        ingest(service, name, lines(journal(name, start=MAY, **more)))
+        add(service, name, start=MAY, **more)
 
 
 def written(folder, *options):
@@ -81,8 +80,8 @@ def test_a_month_is_ten_lines_on_a_terminal_and_beside_its_files(tmp_path, monke
         upgrade(service.store)
         for number, month in enumerate((4, 5, 5, 5)):
             about = {"start": MAY.replace(month=month), "project": "a", "zone": "FR"}
-            ingest(service, f"job-{number}", lines(journal(f"job-{number}", **about)))
-        ingest(service, "other", lines(journal("other", start=MAY, project="b", zone="FR")))
+            add(service, f"job-{number}", **about)
+        add(service, "other", start=MAY, project="b", zone="FR")
     assert gramwatt("budget", "set", "a", "0.001")[0] == 0
     code, out, err = gramwatt("month")
     assert (code, err) == (0, "")

@@ -3,17 +3,15 @@
 from gramwatt.collectors.cli.options import show
 from gramwatt.sci.figures.printable import on_terminal
 from gramwatt.service.access.keys import create_key
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import bearer, client_of
+from tests.service.keyed import add, bearer, client_of
 
 NAME = "مشروع الذكاء"
 ISOLATED = f"\u2068{NAME}\u2069"
 
 
 def test_a_name_from_right_to_left_moves_no_figure_beside_it(client, light):
-    ingest(light, "job-1", lines(journal(name=f"run {NAME}", project=NAME)))
+    add(light, "job-1", name=f"run {NAME}", project=NAME)
     assert on_terminal(f"run {NAME} 14 %") == f"run {ISOLATED} 14 %"
     for path in ("/", "/jobs", "/projects"):
         assert f">{ISOLATED}<" in (text := client.get(path).text) or ISOLATED in text, path

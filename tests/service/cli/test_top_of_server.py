@@ -16,6 +16,7 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import START, journal, lines
+from tests.service.keyed import add
 from tests.service.listening import listening
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -27,7 +28,7 @@ def address(light, clock, monkeypatch):
     for name, watts, about in (("job-1", 600.0, {}), ("job-2", 100.0, {"project": "speech"})):
         records = journal(name, power_w=watts, end_state=None, pue=1.5, name=name, **about)
         ingest(light, name, lines(records))
-    ingest(light, "ended", lines(journal("ended", pue=1.5)))
+    add(light, "ended", pue=1.5)
     monkeypatch.setenv("GRAMWATT_API_KEY", create_key(light, "watch", "read", ["vision"]).key)
     with listening(create_app(service=light)) as found:
         yield found

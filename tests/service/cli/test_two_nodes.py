@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import Writer, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import store_of
 from tests.service.processes import eventually
 
 NODE = """
@@ -114,14 +114,13 @@ def test_a_node_that_fails_first_neither_ends_the_job_nor_is_forgotten(environ, 
 @pytest.fixture
 def two_chips(home):
     """A job whose two nodes each have a chip that is called tpu-0: 60 kJ and 120 kJ."""
-    service = open_store(home)
-    for node, joules in (("n-a", 60_000), ("n-b", 120_000)):
-        writer = Writer(f"w-{node}", node=node)
-        chip = {"device_class": "accelerator", "name": "TPU v4"}
-        records = [writer.job(zone="FR", pue=1.1), writer.device("tpu-0", **chip)]
-        records += [writer.interval(0, 600, joules, "tpu-0"), writer.end(600)]
-        ingest(service, "job-1", lines(records))
-    service.store.close()
+    with store_of(home) as service:
+        for node, joules in (("n-a", 60_000), ("n-b", 120_000)):
+            writer = Writer(f"w-{node}", node=node)
+            chip = {"device_class": "accelerator", "name": "TPU v4"}
+            records = [writer.job(zone="FR", pue=1.1), writer.device("tpu-0", **chip)]
+            records += [writer.interval(0, 600, joules, "tpu-0"), writer.end(600)]
+            ingest(service, "job-1", lines(records))
 
 
 def test_chips_of_one_id_are_explained_and_exported_by_node(two_chips):

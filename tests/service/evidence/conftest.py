@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add, store_of
 
 
 @pytest.fixture(scope="package")
@@ -22,19 +22,18 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("evidence")
     with pytest.MonkeyPatch.context() as patch:
         at_home(patch, folder)
-        service = open_store(folder / "home")
-        ingest(service, "job-1", lines(journal("job-1")))
-        ingest(service, "running", lines(journal("running", end_state=None)))
-        about = {"model_id": "org/net", "zone": "SE"}
-        of_model = [
-            journal("run-1", minutes=5, **about),
-            journal("run-2", end_state="failed", **about),
-            journal("use-1", kind="inference", start=START + timedelta(days=1), **about),
-        ]
-        before = journal("earlier", start=START - timedelta(days=30), project="vision")
-        for records in (*of_model, before):
-            ingest(service, records[0].job_id, lines(records))
-        service.store.close()
+        with store_of(folder / "home") as service:
+            add(service)
+            add(service, "running", end_state=None)
+            about = {"model_id": "org/net", "zone": "SE"}
+            of_model = [
+                journal("run-1", minutes=5, **about),
+                journal("run-2", end_state="failed", **about),
+                journal("use-1", kind="inference", start=START + timedelta(days=1), **about),
+            ]
+            before = journal("earlier", start=START - timedelta(days=30), project="vision")
+            for records in (*of_model, before):
+                ingest(service, records[0].job_id, lines(records))
         import_hours("FR", 100)
         assert gramwatt("job", "job-1", "--set", "pue=1.2")[0] == 0
         assert gramwatt("evidence", "export", "job-1", "-o", "job-1.zip")[0] == 0

@@ -14,12 +14,11 @@ import pytest
 from gramwatt.sci.score.version import ENGINE_VERSION
 from gramwatt.service import evidence
 from gramwatt.service.evidence import EvidenceError, differences
-from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
-from tests.journals import START, journal, lines
+from tests.journals import START
 from tests.service.cli.command import gramwatt
 from tests.service.evidence.conftest import import_hours
 from tests.service.evidence.forge import changed, members, numbers, sealed, verify, with_json
+from tests.service.keyed import add, store_of
 
 JOURNALS, INPUTS, SCORES = "journals.ndjson", "inputs.ndjson", "scores.ndjson"
 SCORE = f"{SCORES}: job-1"
@@ -132,10 +131,9 @@ def test_an_overlay_is_used_and_one_that_is_changed_names_the_figures(world, tmp
     overlay = tmp_path / "catalog.toml"
     overlay.write_text('[zones.LAB]\ng_per_kwh = 40.0\nyear = 2026\nsource = "our own"\n')
     monkeypatch.setenv("GRAMWATT_OVERLAY", str(overlay))
-    service = open_store(world / "home")
-    start = START + timedelta(days=93)
-    ingest(service, "own", lines(journal("own", zone="LAB", start=start)))
-    service.store.close()
+    with store_of(world / "home") as service:
+        start = START + timedelta(days=93)
+        add(service, "own", zone="LAB", start=start)
     path = tmp_path / "own.zip"
     assert gramwatt("evidence", "export", "own", "-o", str(path))[0] == 0
     files = members(path.read_bytes())
@@ -201,9 +199,8 @@ def test_a_running_job_has_no_bundle(world):
 def test_a_job_is_scored_again_when_its_inputs_are_others_now(world, tmp_path):
     """New intensity came after the revision: the bundle has a new one, and verifies."""
     later = START + timedelta(days=62)
-    service = open_store(world / "home")
-    ingest(service, "late-1", lines(journal("late-1", zone="DE", start=later)))
-    service.store.close()
+    with store_of(world / "home") as service:
+        add(service, "late-1", zone="DE", start=later)
     assert json.loads(gramwatt("job", "late-1", "--json")[1])["revision"] == 1
     import_hours("DE", 250, later)
     assert gramwatt("evidence", "export", "late-1", "-o", str(tmp_path / "3.zip"))[0] == 0

@@ -21,6 +21,7 @@ from tests.journals import START, journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.evidence.conftest import at_home
 from tests.service.evidence.forge import changed, members, numbers, sealed, verify, with_json
+from tests.service.keyed import add, store_of
 
 EVERY = "every figure of 4 scores, scored again"
 
@@ -98,14 +99,15 @@ def test_documents_that_are_none_are_named_and_never_crash(month, content):
 
 
 def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world):
-    service = open_store(world / "home")
-    for name in ("kept", "bare"):
-        records = journal(name, project="old", start=START + timedelta(days=124))
-        ingest(service, name, lines(records))
-    assert gramwatt("jobs")[0] == 0
-    with service.store.write() as session:
-        session.execute(sa.update(Job).where(Job.job_id == "bare").values(intervals_deleted_us=1))
-    service.store.close()
+    with store_of(world / "home") as service:
+        for name in ("kept", "bare"):
+            records = journal(name, project="old", start=START + timedelta(days=124))
+            ingest(service, name, lines(records))
+        assert gramwatt("jobs")[0] == 0
+        with service.store.write() as session:
+            session.execute(
+                sa.update(Job).where(Job.job_id == "bare").values(intervals_deleted_us=1)
+            )
     assert gramwatt("evidence", "export", "2026-09", "--project", "old", "-o", "old.zip")[0] == 0
     content = (world / "old.zip").read_bytes()
     assert b'"bare"' not in members(content)["journals.ndjson"] + members(content)["inputs.ndjson"]
@@ -134,12 +136,11 @@ def test_a_job_whose_intervals_were_deleted_keeps_its_score_as_stated(world):
 
 def test_sums_that_another_order_rounds_otherwise_are_equal(world):
     """The store sums in the order of arrival, the bundle in that of the jobs' starts."""
-    service = open_store(world / "home")
-    for number in range(16):
-        start = START + timedelta(days=250, minutes=-10 * number)
-        about = {"start": start, "project": "order", "power_w": 100.1 + 33.7 * number}
-        ingest(service, f"order-{number}", lines(journal(f"order-{number}", **about)))
-    service.store.close()
+    with store_of(world / "home") as service:
+        for number in range(16):
+            start = START + timedelta(days=250, minutes=-10 * number)
+            about = {"start": start, "project": "order", "power_w": 100.1 + 33.7 * number}
+            add(service, f"order-{number}", **about)
     assert (
         gramwatt("evidence", "export", "2027-01", "--project", "order", "-o", "order.zip")[0] == 0
     )
@@ -155,11 +156,10 @@ def test_sums_that_another_order_rounds_otherwise_are_equal(world):
 
 def test_a_kept_month_verifies_though_the_month_before_it_changed_since(tmp_path, monkeypatch):
     at_home(monkeypatch, tmp_path)
-    service = open_store(tmp_path / "home")
-    for month in (4, 5):
-        records = journal(f"job-{month}", start=START.replace(month=month))
-        ingest(service, f"job-{month}", lines(records))
-    service.store.close()
+    with store_of(tmp_path / "home") as service:
+        for month in (4, 5):
+            records = journal(f"job-{month}", start=START.replace(month=month))
+            ingest(service, f"job-{month}", lines(records))
     assert gramwatt("report", "month", "2026-05", "--format", "json")[0] == 0
     assert gramwatt("job", "job-4", "--set", "pue=2")[0] == 0
     assert gramwatt("evidence", "export", "2026-05", "-o", "may.zip")[0] == 0
@@ -259,12 +259,11 @@ def test_provisional_scores_are_exported_and_the_month_says_which_share_they_are
     at_home(monkeypatch, tmp_path)
     monkeypatch.setenv("GRAMWATT_INTENSITY", "GB=uk; FR=off")
     monkeypatch.setenv("GRAMWATT_UK_URL", "http://127.0.0.1:9")  # nobody answers there
-    service = open_store(tmp_path / "home")
-    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
-    month = f"{start:%Y-%m}"  # the jobs lie within one hour, and so within one month
-    for zone in ("GB", "FR"):
-        ingest(service, zone, lines(journal(zone, start=start, zone=zone)))
-    service.store.close()
+    with store_of(tmp_path / "home") as service:
+        start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
+        month = f"{start:%Y-%m}"  # the jobs lie within one hour, and so within one month
+        for zone in ("GB", "FR"):
+            add(service, zone, start=start, zone=zone)
     assert gramwatt("evidence", "export", "GB", "-o", "job.zip")[0] == 0
     files = members((tmp_path / "job.zip").read_bytes())
     assert json.loads(files["scores.ndjson"])["provisional"] is True

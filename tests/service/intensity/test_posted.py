@@ -4,9 +4,8 @@ import pytest
 
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import START, journal, lines
-from tests.service.keyed import bearer
+from tests.journals import START
+from tests.service.keyed import add, bearer
 
 
 def points(*values, minutes=60, **change):
@@ -33,7 +32,7 @@ def test_points_that_are_sent_make_scores(client, light):
     assert answer.status_code == 200
     assert (answer.json["points"], answer.json["days_new"], answer.json["used"]) == (23, 1, True)
     assert client.post("/v1/intensity", json=body(points(*[100.0] * 23))).json["days_new"] == 0
-    ingest(light, "job-1", lines(journal(zone="FR")))
+    add(light, "job-1", zone="FR")
     document = job_document(light, "job-1").document
     found = document.method.intensity_g_per_kwh
     assert found.value == pytest.approx(100)

@@ -3,17 +3,15 @@
 from datetime import timedelta
 
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import journal, lines
-from tests.service.keyed import client_of
+from tests.service.keyed import add, client_of
 
 
 def test_a_job_dated_next_year_is_said_and_later_jobs_come_before_it(service, clock):
 
     ahead = clock.now + timedelta(days=300)
-    ingest(service, "ahead", lines(journal("ahead", start=ahead)))
+    add(service, "ahead", start=ahead)
     clock.turn(hours=2)
-    ingest(service, "right", lines(journal("right", start=clock.now - timedelta(hours=1))))
+    add(service, "right", start=clock.now - timedelta(hours=1))
     notices = {n.code: n.message for n in job_document(service, "ahead").document.notices}
     assert notices["clock-ahead"].startswith(
         "lines that came by 2026-06-02 12:00 UTC speak of 2027-"
@@ -30,5 +28,5 @@ def test_a_job_dated_next_year_is_said_and_later_jobs_come_before_it(service, cl
 
 def test_clocks_that_are_minutes_apart_are_not_said(service, clock):
     start = clock.now - timedelta(seconds=3600 - 240)
-    ingest(service, "job-1", lines(journal("job-1", start=start)))
+    add(service, "job-1", start=start)
     assert "clock-ahead" not in {n.code for n in job_document(service, "job-1").document.notices}

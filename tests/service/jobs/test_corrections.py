@@ -6,6 +6,7 @@ from gramwatt.service.jobs import corrections
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
+from tests.service.keyed import add
 from tests.tables import tables_of
 
 BARE = {"zone": None, "units": (), "name": "python"}
@@ -18,7 +19,7 @@ def document(client, job_id="job-1"):
 
 @pytest.fixture
 def bare(light):
-    ingest(light, "job-1", lines(journal(**BARE)))
+    add(light, "job-1", **BARE)
     return light
 
 
@@ -74,7 +75,7 @@ def test_a_job_that_is_deleted_while_it_is_corrected_is_gone(client, bare, monke
 
 def test_corrections_outlive_lines_that_are_sent_again_or_late(client, bare):
     client.patch("/v1/jobs/job-1", json={"zone": "DE", "name": "resnet", "project": "papers"})
-    ingest(bare, "job-1", lines(journal(**BARE)))
+    add(bare, "job-1", **BARE)
     late = journal(writer="w2", node="n2", **BARE)
     ingest(bare, "job-1", lines(late))
     found = document(client)
@@ -87,7 +88,7 @@ def test_corrections_outlive_lines_that_are_sent_again_or_late(client, bare):
 
 
 def test_a_zone_replaces_the_region_and_the_region_the_zone(client, light):
-    ingest(light, "job-1", lines(journal(zone=None, region="aws:us-east-1")))
+    add(light, "job-1", zone=None, region="aws:us-east-1")
     client.patch("/v1/jobs/job-1", json={"zone": "FR"})
     found = document(client)
     assert (found["zone"], found["region"]) == ("FR", None)
@@ -99,7 +100,7 @@ def test_a_zone_replaces_the_region_and_the_region_the_zone(client, light):
 
 
 def test_null_makes_a_value_undeclared(client, light):
-    ingest(light, "job-1", lines(journal(pue=1.5, tags={"team": "a", "run": "1"})))
+    add(light, "job-1", pue=1.5, tags={"team": "a", "run": "1"})
     client.patch("/v1/jobs/job-1", json={"pue": None, "tags": {"team": None}})
     found = document(client)
     assert found["tags"] == {"run": "1"}
@@ -107,7 +108,7 @@ def test_null_makes_a_value_undeclared(client, light):
 
 
 def test_what_changes_nothing_makes_no_revision(client, light):
-    ingest(light, "job-1", lines(journal(zone="FR", pue=1.5)))
+    add(light, "job-1", zone="FR", pue=1.5)
     for sent in ({}, {"zone": "FR"}, {"pue": 1.5, "name": "resnet"}, {"tags": {"none": None}}):
         answer = client.patch("/v1/jobs/job-1", json=sent)
         assert (answer.status_code, answer.json["revision"]) == (200, 1)
@@ -158,14 +159,14 @@ def test_a_running_job_is_corrected_before_it_ends(client, light, clock):
     assert (answer.json["provisional"], answer.json["zone"]) == (True, "DE")
     assert answer.json["conformance"] == "conforming"
     assert client.get("/v1/jobs/job-1/revisions").json["revisions"] == []
-    ingest(light, "job-1", lines(journal(**BARE)))
+    add(light, "job-1", **BARE)
     found = document(client)
     assert (found["revision"], found["zone"], found["provisional"]) == (1, "DE", False)
 
 
 def test_an_excluded_job_is_left_out_of_its_month_with_its_reason(client, light, clock):
     for name in ("job-1", "job-2"):
-        ingest(light, name, lines(journal(name)))
+        add(light, name)
     clock.turn(days=1)
     month = "/v1/reports/monthly/2026-05"
     # Each of the two is 0.03 kWh.
@@ -191,7 +192,7 @@ def test_an_excluded_job_is_left_out_of_its_month_with_its_reason(client, light,
 
 def test_an_excluded_job_is_in_no_sum_of_its_model(client, light):
     for name in ("job-1", "job-2", "job-3"):
-        ingest(light, name, lines(journal(name, model_id="m-1")))
+        add(light, name, model_id="m-1")
     client.patch("/v1/jobs/job-2", json={"excluded": True, "reason": "broken meter"})
     answer = client.get("/v1/jobs?model_id=m-1").json
     (part,) = answer["model"]["parts"]
@@ -202,8 +203,8 @@ def test_an_excluded_job_is_in_no_sum_of_its_model(client, light):
 
 
 def test_an_excluded_running_job_is_listed_and_not_waited_for(client, light, clock):
-    ingest(light, "job-1", lines(journal("job-1")))
-    ingest(light, "job-2", lines(journal("job-2", end_state=None)))
+    add(light)
+    add(light, "job-2", end_state=None)
     month = "/v1/reports/monthly/2026-05"
     before = client.get(month).json
     assert (before["complete"], before["jobs_running"]["jobs"]) == (False, 1)

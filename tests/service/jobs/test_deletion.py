@@ -14,6 +14,7 @@ from gramwatt.service.store.models import Job
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.store.tables import METADATA
 from tests.journals import journal, lines
+from tests.service.keyed import add
 
 GONE = {"deleted_at": "2026-06-02T12:00:00.000000Z", "deleted_by": "api"}
 
@@ -21,7 +22,7 @@ GONE = {"deleted_at": "2026-06-02T12:00:00.000000Z", "deleted_by": "api"}
 @pytest.fixture
 def two(light):
     for name in ("job-1", "job-2"):
-        ingest(light, name, lines(journal(name)))
+        add(light, name)
     return light
 
 
@@ -54,7 +55,7 @@ def test_lines_that_are_sent_again_do_not_bring_it_back(client, two):
 
 
 def test_nothing_of_it_is_left_but_the_record(service):
-    ingest(service, "job-1", lines(journal()))
+    add(service)
     delete_job(service, "job-1", by="u-1")
     with service.store.read() as session:
         left = {
@@ -88,10 +89,10 @@ def test_a_kept_month_is_made_again_without_it(client, two, clock):
 
 
 def test_a_running_job_may_be_deleted(client, light):
-    ingest(light, "job-1", lines(journal(end_state=None)))
+    add(light, "job-1", end_state=None)
     assert client.delete("/v1/jobs/job-1").status_code == 200
     with pytest.raises(DeletedJobError):
-        ingest(light, "job-1", lines(journal()))
+        add(light)
 
 
 def test_an_upload_at_the_same_time_does_not_bring_it_back(service):

@@ -12,9 +12,8 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs import lists
 from gramwatt.service.jobs.deletion import delete_job
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import START, journal, lines
-from tests.service.keyed import bearer, client_of
+from tests.journals import START, journal
+from tests.service.keyed import add, bearer, client_of
 
 H100 = "nvidia-h100-sxm5-80"
 JOBS = {
@@ -35,7 +34,7 @@ JOBS = {
 def fill(service):
     for number, (job_id, about) in enumerate(JOBS.items()):
         start = START + timedelta(hours=number)
-        ingest(service, job_id, lines(journal(job_id, start=start, **about)))
+        add(service, job_id, start=start, **about)
     return service
 
 
@@ -117,7 +116,7 @@ def named(service):
         tags = {"k": NAMES[(number + 3) % 7], "b": "1"} if number % 2 else {}
         about = {"name": name, "model_id": model_id, "tags": tags, "project": "pq"[number % 2]}
         start = START + timedelta(hours=number)
-        ingest(service, job_id, lines(journal(job_id, start=start, **about)))
+        add(service, job_id, start=start, **about)
         within = [name or "", model_id or "", *(f"{key}:{text}" for key, text in tags.items())]
         texts[job_id] = [one.lower() for one in within]
     keys = [create_key(service, "all", "read"), create_key(service, "p", "read", ["p"])]

@@ -15,6 +15,7 @@ from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.models import Job
 from tests.journals import body, journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add
 
 NAMES = ["job-1", "job-2", "job-3"]
 
@@ -30,7 +31,7 @@ def target(service, tmp_path):
 
 def test_a_store_made_of_exported_journals_has_the_same_figures(service, target, tmp_path):
     for name in NAMES[:2]:
-        ingest(service, name, lines(journal(name)))
+        add(service, name)
     newer = [{**json.loads(line), "cooling": 5} for line in lines(journal(NAMES[2]))]
     ingest(service, NAMES[2], [json.dumps(line).encode() for line in newer])
     folder = tmp_path / "journals"
@@ -52,7 +53,7 @@ def test_a_store_made_of_exported_journals_has_the_same_figures(service, target,
 
 def test_what_has_no_journal_any_more_is_said_and_left_out(light, tmp_path):
     for name in NAMES:
-        ingest(light, name, lines(journal(name)))
+        add(light, name)
     folder = tmp_path / "journals"
     export_journals(light, folder)
     delete_job(light, "job-1", by="test")
@@ -68,7 +69,7 @@ def test_what_has_no_journal_any_more_is_said_and_left_out(light, tmp_path):
 def test_the_commands_write_and_read_a_folder(home, tmp_path):
     service = Service.open(from_environment())
     upgrade(service.store)
-    ingest(service, "job-1", lines(journal()))
+    add(service)
     service.store.close()
     code, out, err = gramwatt("export", "journals", "here")
     assert (code, out, err) == (0, "1 job written to here\n", "")

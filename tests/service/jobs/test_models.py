@@ -15,8 +15,8 @@ from gramwatt.sci.month.documents import ModelDoc
 from gramwatt.service.jobs import models
 from gramwatt.service.jobs.ingest import ingest
 from tests.documents import model_totals
-from tests.journals import Writer, journal, lines
-from tests.service.keyed import client_of, statements
+from tests.journals import Writer, lines
+from tests.service.keyed import add, client_of, statements
 
 MONTH_END = datetime(2026, 5, 31, 22, tzinfo=UTC)
 RUNS: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ RUNS: dict[str, dict[str, Any]] = {
 def runs(service):
     """A model's runs in one month, in another, and over the end of one."""
     for name, about in RUNS.items():
-        ingest(service, name, lines(journal(name, model_id="m-1", **about)))
+        add(service, name, model_id="m-1", **about)
     over = Writer(job="over", t0=MONTH_END)
     records = [over.job(model_id="m-1", zone="FR", pue=1.1, units=("token",)), over.device()]
     for hour in range(0, 6 * 3600, 300):
@@ -107,7 +107,7 @@ def test_whatever_changes_a_run_changes_the_sums(runs, client):
     assert client.patch("/v1/jobs/b", json=left_out).status_code == 200
     require_same(asked(client), from_documents(client))
     assert client.delete("/v1/jobs/c").status_code == 200
-    ingest(runs, "g", lines(journal("g", model_id="m-1", pue=1.2)))
+    add(runs, "g", model_id="m-1", pue=1.2)
     require_same(asked(client), from_documents(client))
     ended = Writer(job="running", node="n1", first_seq=9)
     ingest(runs, "running", lines([ended.end(180)]))

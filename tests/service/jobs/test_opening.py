@@ -7,6 +7,7 @@ import pytest
 
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import START, Writer, journal, lines
+from tests.service.keyed import add
 from tests.service.processes import eventually
 
 DECLARED = {
@@ -73,7 +74,7 @@ def test_what_is_not_known_of_a_job_without_records_is_null_and_said(client):
 
 
 def test_a_job_that_a_meter_sends_is_not_opened_over(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     refused = client.put("/v1/jobs/job-1", json={})
     assert (refused.status_code, refused.json["code"]) == (409, "conflict")
     assert client.get("/v1/jobs/job-1").json["state"] == "completed"
@@ -110,7 +111,7 @@ def test_a_waiting_request_is_answered_when_the_job_has_ended(client, light):
 
 
 def test_waiting_ends_and_says_when_to_ask_again(client, light):
-    ingest(light, "job-1", lines(journal(end_state=None)))
+    add(light, "job-1", end_state=None)
     started = time.monotonic()
     answer = client.get("/v1/jobs/job-1?wait=scored&timeout_s=1")
     assert 0.9 < time.monotonic() - started < 60
@@ -120,7 +121,7 @@ def test_waiting_ends_and_says_when_to_ask_again(client, light):
 
 
 def test_few_wait_and_the_others_are_answered_at_once(client, light):
-    ingest(light, "job-1", lines(journal(end_state=None)))
+    add(light, "job-1", end_state=None)
     app, states = client.application, []
     assert client.get("/healthz").status_code == 200  # makes the key of every client
 
@@ -134,7 +135,7 @@ def test_few_wait_and_the_others_are_answered_at_once(client, light):
     eventually(lambda: len(states) >= 5, 50)
     time.sleep(0.5)
     assert states == ["running"] * 5  # of 8, three wait
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     for thread in threads:
         thread.join()
     assert states[5:] == ["completed"] * 3

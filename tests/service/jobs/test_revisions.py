@@ -9,7 +9,7 @@ from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.models import Score
 from tests.journals import START, Writer, journal, lines
-from tests.service.keyed import client_of, with_settings
+from tests.service.keyed import add, client_of, with_settings
 
 OVERLAY = """\
 [zones.LAB]
@@ -26,7 +26,7 @@ def rows(client):
 
 
 def test_a_rescore_that_changes_nothing_makes_no_revision_and_says_so(client, light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     for _ in range(3):
         answer = client.post("/v1/jobs/job-1/rescore", json={})
         assert (answer.status_code, answer.json["changed"]) == (200, False)
@@ -69,7 +69,7 @@ def test_a_revision_names_what_changed_since_the_one_before(light, tmp_path):
     for intensity in (380, 364):
         overlay.write_text(OVERLAY.format(intensity=intensity))
         renewed = with_settings(light, overlay=overlay)
-        ingest(renewed, "job-1", lines(journal(pue=1.0, zone="LAB")))
+        add(renewed, "job-1", pue=1.0, zone="LAB")
         assert rescore(renewed, "job-1", "new factors")[1] is (intensity == 364)
     newest, first = rows(client)
     assert first["change"] is None
@@ -85,7 +85,7 @@ def test_a_revision_names_what_changed_since_the_one_before(light, tmp_path):
 
 
 def test_a_correction_and_another_lifetime_are_named(client, light):
-    ingest(light, "job-1", lines(journal(zone=None)))
+    add(light, "job-1", zone=None)
     client.patch("/v1/jobs/job-1", json={"zone": "FR"})
     longer = with_settings(light, lifetime_years=5.0)
     assert rescore(longer, "job-1", "new factors")[1] is True
@@ -117,7 +117,7 @@ def test_a_node_that_arrives_late_is_named_as_one_more(client, light):
     No figure of b and c changed, and no embodied carbon went away.
     """
     for node, watts in (("b", 600), ("c", 600), ("a", 1200)):
-        ingest(light, "job-1", lines(journal(node=node, writer=f"w-{node}", power_w=watts)))
+        add(light, "job-1", node=node, writer=f"w-{node}", power_w=watts)
     newest, second, _ = rows(client)
     # b's energy is 600 W x 180 s = 108 kJ; c's is the same; a's 216 kJ.
     assert "energy of NVIDIA H100 80GB HBM3 none -> 108 kJ" in second["change"]["text"]

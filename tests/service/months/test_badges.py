@@ -11,7 +11,7 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
-from tests.service.keyed import NO_KEY, bearer, client_of
+from tests.service.keyed import NO_KEY, add, bearer, client_of
 
 SUM = TASKS["newest-months"].action
 SVG = "{http://www.w3.org/2000/svg}"
@@ -26,7 +26,7 @@ def texts(answer):
 @pytest.fixture
 def vision(light, client):
     for n in (1, 2):
-        ingest(light, f"job-{n}", lines(journal(f"job-{n}", pue=1.2)))
+        add(light, f"job-{n}", pue=1.2)
     SUM(light)
     return client
 
@@ -47,7 +47,7 @@ def test_it_shows_carbon_per_the_only_unit_of_the_newest_month(vision):
 
 
 def test_a_project_of_several_units_shows_its_total_unless_one_is_asked_for(vision, light):
-    ingest(light, "job-3", lines(journal("job-3", units=("image",), pue=1.2, minutes=2)))
+    add(light, "job-3", units=("image",), pue=1.2, minutes=2)
     total = journal("job-4", project="mixed", pue=1.2)
     ingest(light, "job-4", lines(total))
     ingest(light, "job-5", lines([*journal("job-5", project="mixed", units=("token",), pue=1.2)]))
@@ -66,7 +66,7 @@ def test_a_project_without_data_says_so_and_is_not_known_from_one_that_is_hidden
 
 
 def test_a_badge_makes_no_sum_and_says_so_where_none_is_stored(light, client):
-    ingest(light, "job-1", lines(journal(pue=1.2)))
+    add(light, "job-1", pue=1.2)
     public = client_of(light, public_badges=frozenset({"vision"}))
     answer = public.get("/v1/badges/vision.svg", headers=NO_KEY)
     assert texts(answer) == ["vision", "no figure yet"]
@@ -77,7 +77,7 @@ def test_a_badge_makes_no_sum_and_says_so_where_none_is_stored(light, client):
     before = public.get("/v1/badges/vision.svg", headers=NO_KEY)
     assert "mg CO2e/image, 2026-05, " in texts(before)[1]
     # What was stored last is shown until it is summed again, as of a month that may change.
-    ingest(light, "job-2", lines(journal("job-2", power_w=900.0, pue=1.2)))
+    add(light, "job-2", power_w=900.0, pue=1.2)
     figure = texts(before)[1].partition(",")[0]
     assert texts(public.get("/v1/badges/vision.svg", headers=NO_KEY))[1].startswith(
         f"{figure}, 2026-05 so far"
@@ -100,7 +100,7 @@ def test_without_a_key_only_public_projects_answer_and_only_with_the_badge(visio
 
 def test_any_name_can_be_public_and_stands_encoded_in_setting_and_address(light):
     name = "LLM, the//best 100%"
-    ingest(light, "job-1", lines(journal(project=name, pue=1.2)))
+    add(light, "job-1", project=name, pue=1.2)
     SUM(light)
     written = "LLM%2C%20the%2F%2Fbest%20100%25"
     settings = from_environment({"GRAMWATT_PUBLIC_BADGES": f"vision, {written}"})
@@ -115,7 +115,7 @@ def test_any_name_can_be_public_and_stands_encoded_in_setting_and_address(light)
     "name", ["<script>alert(1)</script>"[:8], '"><b>', "&amp;", "\u202egnp.exe", "図" * 200, "🚀 x"]
 )
 def test_a_hostile_name_stays_a_text(light, client, name):
-    ingest(light, "job-1", lines(journal(project=name, pue=1.2)))
+    add(light, "job-1", project=name, pue=1.2)
     SUM(light)
     answer = client.get("/v1/badges/" + name + ".svg")
     root = ET.fromstring(answer.data)

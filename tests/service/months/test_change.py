@@ -10,15 +10,15 @@ from gramwatt.sci.month.documents import StatementDoc
 from gramwatt.sci.score import boundary
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
-from tests.journals import Writer, journal, lines
-from tests.service.keyed import with_settings
+from tests.journals import Writer, lines
+from tests.service.keyed import add, with_settings
 
 APRIL, MAY = (datetime(2026, month, 10, 8, tzinfo=UTC) for month in (4, 5))
 EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
 
 
 def run(service, name, start, **more):
-    ingest(service, name, lines(journal(name, start=start, **more)))
+    add(service, name, start=start, **more)
 
 
 def split(service):

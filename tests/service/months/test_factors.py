@@ -7,9 +7,7 @@ import pytest
 
 from gramwatt.service.container import Caller
 from gramwatt.service.intensity.csv_import import Origin, import_csv
-from gramwatt.service.jobs.ingest import ingest
-from tests.journals import journal, lines
-from tests.service.keyed import client_of, with_settings
+from tests.service.keyed import add, client_of, with_settings
 from tests.tables import tables_of
 
 START = datetime(2026, 5, 4, 8, tzinfo=UTC)
@@ -19,7 +17,7 @@ KWH = 600 * 3 / 60 / 1000
 
 def job(service, number, hours=0.0, **about):
     start = START + timedelta(days=number, hours=hours)
-    ingest(service, f"job-{number}", lines(journal(f"job-{number}", start=start, **about)))
+    add(service, f"job-{number}", start=start, **about)
 
 
 def months(service, month="2026-05"):
@@ -106,7 +104,7 @@ def test_a_value_of_the_overlay_names_its_source(light, tmp_path):
 
 def test_a_job_over_the_edge_of_a_month_is_in_the_factors_of_both(light):
     edge = datetime(2026, 5, 31, 23, 58, tzinfo=UTC)
-    ingest(light, "job-1", lines(journal(start=edge, minutes=4, pue=1.5)))
+    add(light, "job-1", start=edge, minutes=4, pue=1.5)
     for month in ("2026-05", "2026-06"):
         found = months(light, month)
         (row,) = found["factors"]

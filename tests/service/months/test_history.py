@@ -14,7 +14,8 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.sums import sum_month
 from gramwatt.service.tasks.upkeep import refresh_running
-from tests.journals import Writer, journal, lines
+from tests.journals import Writer, lines
+from tests.service.keyed import add
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
 
@@ -25,7 +26,7 @@ def status_of(service):
 
 
 def test_a_budget_is_judged_by_the_range_of_what_was_spent(light):
-    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    add(light, "job-1", start=MAY)
     total_g = month_report(light, "2026-05").totals.total_g
     kg = {end: getattr(total_g, end) / 1000 for end in ("value", "low", "high")}
     limits = {
@@ -48,8 +49,8 @@ def test_a_budget_is_judged_by_the_range_of_what_was_spent(light):
 
 def test_a_running_job_is_in_the_budget_of_report_and_api(light, clock):
     clock.now = datetime(2026, 5, 20, tzinfo=UTC)
-    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
-    ingest(light, "on", lines(journal("on", start=MAY, power_w=900.0, end_state=None)))
+    add(light, "job-1", start=MAY)
+    add(light, "on", start=MAY, power_w=900.0, end_state=None)
     refresh_running(light)
     set_budget(light, NewBudget(project="vision", limit_kg=1.0), by="u")
     (row,) = month_report(light, "2026-05").budgets
@@ -59,7 +60,7 @@ def test_a_running_job_is_in_the_budget_of_report_and_api(light, clock):
 
 
 def test_a_months_own_budget_goes_before_that_of_every_month(light):
-    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    add(light, "job-1", start=MAY)
     set_budget(light, NewBudget(project="vision", limit_kg=1e-6), by="u")
     set_budget(light, NewBudget(project="vision", limit_kg=1e6, month="2026-05"), by="u")
     assert status_of(light)[0] == "within"
@@ -70,8 +71,8 @@ def test_a_months_own_budget_goes_before_that_of_every_month(light):
 
 def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
     for name, owner in (("job-1", "ada"), ("job-2", "bo"), ("job-3", "cy")):
-        ingest(light, name, lines(journal(name, start=MAY, tags={"user": owner})))
-    ingest(light, "other", lines(journal("other", start=MAY, project="speech")))
+        add(light, name, start=MAY, tags={"user": owner})
+    add(light, "other", start=MAY, project="speech")
     set_budget(light, NewBudget(project="vision", limit_kg=1.0), by="u")
     whole, own = month_report(light, "2026-05"), month_report(light, "2026-05", "vision")
     total_g = own.totals.total_g
@@ -87,7 +88,7 @@ def test_what_owners_of_a_project_share_counts_once_in_its_range(light):
 
 
 def test_what_is_not_known_is_not_within_a_budget(light):
-    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    add(light, "job-1", start=MAY)
     writer = Writer("w1", "n1", "unread", t0=MAY)
     ingest(light, "unread", lines([writer.job(project="vision", zone="FR"), writer.end(60)]))
     set_budget(light, NewBudget(project="vision", limit_kg=1e6), by="u")

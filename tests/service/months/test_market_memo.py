@@ -13,9 +13,9 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import keep_month, month_report
 from gramwatt.service.status import value_text
 from tests.blocks import plain
-from tests.journals import START, Writer, journal, lines
+from tests.journals import START, Writer, lines
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import with_settings
+from tests.service.keyed import add, with_settings
 
 KWH = 600 * 3 / 60 / 1000
 """A job of 3 minutes at 600 W."""
@@ -25,10 +25,6 @@ SOURCE = "statement of the supplier for 2026"
 def with_factors(service, **factors):
     stated = {zone: MarketFactor(g_per_kwh, SOURCE) for zone, g_per_kwh in factors.items()}
     return with_settings(service, reports={"market_factors": stated})
-
-
-def add(service, name, **about):
-    ingest(service, name, lines(journal(name, **about)))
 
 
 def test_the_energy_of_a_zone_times_its_factor(light):

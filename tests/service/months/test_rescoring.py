@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.report import month_report
 from gramwatt.service.months.sums import sum_scope
 from gramwatt.service.months.year import year_report
@@ -14,8 +13,7 @@ from gramwatt.service.store.alerts import OutboxMessage
 from gramwatt.service.store.months import MonthlyReport, MonthSum
 from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.table import TASKS
-from tests.journals import journal, lines
-from tests.service.keyed import client_of, with_settings
+from tests.service.keyed import add, client_of, with_settings
 
 MAY, JOBS = "2026-05", 12
 START = datetime(2026, 5, 3, 8, tzinfo=UTC)
@@ -55,7 +53,7 @@ def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
     before = told(service, tmp_path)
     for n in range(JOBS):
         start = START + timedelta(days=n)
-        ingest(before, f"job-{n}", lines(journal(f"job-{n}", start=start)))
+        add(before, f"job-{n}", start=start)
     work(before, "rescore-factors", "monthly-reports")
     assert state(before)[:2] == (True, 1)
     after = told(service, tmp_path, lifetime_years=8.0)
@@ -85,7 +83,7 @@ def test_jobs_scored_again_one_after_another_make_two_revisions_and_no_mixture(
 
 def test_jobs_whose_intensity_has_arrived_wait_too(light, tmp_path):
     light = told(light, tmp_path)
-    ingest(light, "job-1", lines(journal("job-1", start=START, zone="FR")))
+    add(light, "job-1", start=START, zone="FR")
     work(light, "rescore-factors", "monthly-reports")
     with light.store.write() as session:  # as `rescore-intensity` does when points arrive
         session.execute(sa.text("UPDATE jobs SET rescore_us = 1"))
@@ -102,7 +100,7 @@ def test_a_year_sums_each_month_once_while_jobs_change_and_none_while_they_wait(
     light, months, summed = told(light, tmp_path), (2, 3, 4, 5), []
     for month in months:
         start = datetime(2026, month, 3, 8, tzinfo=UTC)
-        ingest(light, f"job-{month}", lines(journal(f"job-{month}", start=start)))
+        add(light, f"job-{month}", start=start)
 
     def changed():
         with light.store.write() as session:

@@ -18,7 +18,6 @@ from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.months import report as report_room
 from gramwatt.service.months import rescoring
 from gramwatt.service.months import revisions as revisions_room
@@ -32,7 +31,7 @@ from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
 from tests.service.evidence.conftest import at_home
-from tests.service.keyed import client_of, statements, with_settings
+from tests.service.keyed import add, client_of, statements, store_of, with_settings
 from tests.tables import month_of_tables, tables_of
 
 MAY = "2026-05"
@@ -40,7 +39,7 @@ MAY = "2026-05"
 
 def job(service, job_id="job-1", month=5, **more):
     start = datetime(2026, month, 10, 8, tzinfo=UTC)
-    ingest(service, job_id, lines(journal(job_id, start=start, **more)))
+    add(service, job_id, start=start, **more)
 
 
 def revisions(service, month=MAY):
@@ -294,14 +293,13 @@ def test_new_factors_and_a_new_method_say_of_what(light, monkeypatch):
 
 def test_two_revisions_are_three_lines_in_the_terminal(tmp_path, monkeypatch):
     at_home(monkeypatch, tmp_path)
-    service = open_store(tmp_path / "home")
-    for name in ("job-1", "job-2", "job-3"):
-        job(service, name)
-    assert gramwatt("report", "month", MAY, "--format", "json")[0] == 0
-    job(service, "late")
-    correct_job(service, "job-1", {"pue": 2}, by="u")
-    delete_job(service, "job-2", by="u", reason="a test")
-    service.store.close()
+    with store_of(tmp_path / "home") as service:
+        for name in ("job-1", "job-2", "job-3"):
+            job(service, name)
+        assert gramwatt("report", "month", MAY, "--format", "json")[0] == 0
+        job(service, "late")
+        correct_job(service, "job-1", {"pue": 2}, by="u")
+        delete_job(service, "job-2", by="u", reason="a test")
     assert gramwatt("report", "month", MAY, "--format", "json")[0] == 0
     code, out, err = gramwatt("month", MAY, "--revision", "2", "--against", "1")
     head, *rest = out.splitlines()

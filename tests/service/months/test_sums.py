@@ -48,6 +48,7 @@ from tests.months import Tables, alike, month_document
 from tests.plain_month import UNFINISHED, PlainMonth, plain
 from tests.random_jobs import random_job
 from tests.service.conftest import create_database
+from tests.service.keyed import add
 
 MONTHS = ("2026-04", "2026-05", "2026-06")
 EFFECTS = ("volume_g", "efficiency_g", "grid_g", "hardware_g", "method_g")
@@ -234,7 +235,7 @@ def test_sums_follow_whatever_happens_to_jobs(light, seed, count):
     names = list(jobs)
     for name, records in jobs.items():
         ingest(light, name, lines(records))
-    ingest(light, "running", lines(journal("running", end_state=None)))
+    add(light, "running", end_state=None)
     ingest(light, "unscored", lines(journal("unscored")), score=False)
     check(light)
     correct_job(light, names[0], {"zone": "FR", "project": "speech"}, by="u")
@@ -249,14 +250,14 @@ def test_sums_follow_whatever_happens_to_jobs(light, seed, count):
 
 
 def test_sums_are_made_again_only_when_a_job_changed(light, monkeypatch):
-    ingest(light, "job-1", lines(journal("job-1")))
+    add(light)
     first = month_report(light, "2026-05")
     with monkeypatch.context() as patched:
         patched.setattr(cache, "_made", lambda *_: pytest.fail("the month was summed again"))
         assert month_report(light, "2026-05") == first
     # 3 minutes at 600 W are 0.03 kWh, at 1 200 W 0.06 kWh.
     assert first.totals.energy_kwh.value == pytest.approx(0.03)
-    ingest(light, "job-2", lines(journal("job-2", power_w=1200.0)))
+    add(light, "job-2", power_w=1200.0)
     assert month_report(light, "2026-05").totals.energy_kwh.value == pytest.approx(0.09)
     # Later lines without a score leave what was scored, and say so.
     writer = Writer("late", "n1", "job-2", t0=journal("job-2")[0].started_at)
@@ -269,7 +270,7 @@ def test_sums_are_made_again_only_when_a_job_changed(light, monkeypatch):
 
 def test_a_method_stays_as_long_as_a_job_is_scored_by_it(light):
     for name in ("job-1", "job-2"):
-        ingest(light, name, lines(journal(name)))
+        add(light, name)
     tables = METHODS.values()
     counts = []
     for name in ("job-1", "job-2", None):
@@ -284,15 +285,15 @@ def test_a_method_stays_as_long_as_a_job_is_scored_by_it(light):
 
 
 def test_a_score_that_leaves_the_figures_leaves_the_sums(light):
-    ingest(light, "job-1", lines(journal("job-1")))
+    add(light)
     month_report(light, "2026-05")
     rescore(light, "job-1", "test")
     assert all(row.holds for row in cache.kept_months(light, ["2026-05"], None).values())
 
 
 def test_a_job_that_runs_again_leaves_the_sums(light):
-    ingest(light, "job-1", lines(journal("job-1")))
-    ingest(light, "job-2", lines(journal("job-2")))
+    add(light)
+    add(light, "job-2")
     again = Writer("again", "n2", "job-2", t0=journal("job-2")[0].started_at)
     ingest(light, "job-2", lines([again.job()]))
     document = month_report(light, "2026-05")
@@ -300,12 +301,12 @@ def test_a_job_that_runs_again_leaves_the_sums(light):
 
 
 def test_a_month_that_changes_while_it_is_summed_is_summed_again(service, monkeypatch):
-    ingest(service, "job-1", lines(journal("job-1")))
+    add(service)
     summed = sums.sum_scope
 
     def meanwhile(*arguments):
         monkeypatch.undo()
-        ingest(service, "job-2", lines(journal("job-2")))
+        add(service, "job-2")
         return summed(*arguments)
 
     monkeypatch.setattr(sums, "sum_scope", meanwhile)
@@ -315,7 +316,7 @@ def test_a_month_that_changes_while_it_is_summed_is_summed_again(service, monkey
 
 def test_a_large_month_is_summed_by_a_process_of_its_own_and_says_the_same(service, monkeypatch):
     for number in range(3):
-        ingest(service, f"job-{number}", lines(journal(f"job-{number}")))
+        add(service, f"job-{number}")
     scopes = [
         large.MonthScope("2026-05", project, *month_scope("2026-05", project))
         for project in (None, "vision")
@@ -338,7 +339,7 @@ def test_a_large_month_is_summed_by_a_process_of_its_own_and_says_the_same(servi
     ids=["killed", "without a database", "faulty"],
 )
 def test_a_month_whose_process_ends_is_not_kept(light, monkeypatch, ends, error):
-    ingest(light, "job-1", lines(journal("job-1")))
+    add(light)
     run = large.subprocess.run
     with monkeypatch.context() as patched:
         patched.setattr(large, "JOBS_SMALL", 0)
@@ -360,20 +361,20 @@ def test_the_process_of_a_month_says_that_the_database_is_away(light, tmp_path, 
 
 
 def test_what_is_added_to_sums_is_made_again_where_a_job_is_scored_meanwhile(light):
-    ingest(light, "job-1", lines(journal("job-1")))
+    add(light)
     before = cache.month_sums(light, ["2026-05"], None, MonthSums)["2026-05"]
-    ingest(light, "job-2", lines(journal("job-2")))
+    add(light, "job-2")
     assert [row.jobs for row in cache.month_advice(light, before).factors] == [1]
     now = cache.month_sums(light, ["2026-05"], None, MonthSums)["2026-05"]
     assert [row.jobs for row in cache.month_advice(light, now).factors] == [2]
-    ingest(light, "job-3", lines(journal("job-3")))
+    add(light, "job-3")
     newest = cache.month_sums(light, ["2026-05"], None, MonthSums)["2026-05"]
     for sums_, jobs in ((now, 2), (newest, 3)):  # what is added to sums of before is not kept
         assert [row.jobs for row in cache.month_advice(light, sums_).factors] == [jobs]
 
 
 def test_suggestions_are_made_again_only_when_a_job_changed(light, monkeypatch):
-    ingest(light, "job-1", lines(journal("job-1")))
+    add(light)
     advised, months = advice.advised, []
 
     def counted(*arguments):
@@ -384,7 +385,7 @@ def test_suggestions_are_made_again_only_when_a_job_changed(light, monkeypatch):
     for _ in range(3):
         month_report(light, "2026-05")
     assert months == ["2026-05"]
-    ingest(light, "job-2", lines(journal("job-2")))
+    add(light, "job-2")
     for _ in range(3):
         month_report(light, "2026-05")
     assert months == ["2026-05"] * 2
@@ -394,7 +395,7 @@ def test_a_change_in_the_month_before_changes_what_is_compared_with(light):
     for month in (4, 5):
         for name in ("a", "b"):
             start = journal("x")[0].started_at.replace(month=month)
-            ingest(light, f"{name}-{month}", lines(journal(f"{name}-{month}", start=start)))
+            add(light, f"{name}-{month}", start=start)
     assert month_report(light, "2026-05").previous.jobs == 2
     correct_job(light, "a-4", {"excluded": True}, by="ada", reason="a test")
     document = month_report(light, "2026-05")
@@ -403,7 +404,7 @@ def test_a_change_in_the_month_before_changes_what_is_compared_with(light):
 
 
 def test_sums_of_another_release_are_made_again(light):
-    ingest(light, "job-1", lines(journal("job-1")))
+    add(light)
     first = read_now(light, "2026-05")
     with light.store.write() as session:
         session.execute(sa.update(MonthSum).values(document='{"month": "2026-05"}'))
@@ -417,7 +418,7 @@ def test_a_job_scored_while_the_only_other_is_deleted_keeps_its_month(
     service, monkeypatch, module, name
 ):
     """Whichever comes first waits with its changes made and not committed."""
-    ingest(service, "job-1", lines(journal("job-1")))
+    add(service)
     changed, goes_on = threading.Event(), threading.Event()
     change = getattr(module, name)
 

@@ -14,7 +14,7 @@ from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.rescoring import rescore_on_new_factors
 from gramwatt.service.tasks.table import TASKS
 from tests.journals import journal, lines
-from tests.service.keyed import client_of, with_settings
+from tests.service.keyed import add, client_of, with_settings
 
 EVENING = datetime(2026, 4, 30, 20, tzinfo=UTC)
 KWH = 600 * 240 / 60 / 1000
@@ -29,7 +29,7 @@ def month(service, name):
 
 def measure(service, job_id="job-1", **about):
     """A job from 20:00 to 24:00 UTC, which is 22:00 to 02:00 in Berlin."""
-    ingest(service, job_id, lines(journal(job_id, minutes=240, start=EVENING, **about)))
+    add(service, job_id, minutes=240, start=EVENING, **about)
 
 
 def test_a_job_over_the_local_end_of_a_month_is_divided_there(light):
@@ -54,7 +54,7 @@ def test_a_deleted_job_is_of_the_month_in_which_it_started(light):
     berlin = with_settings(light, zone=ZoneInfo("Europe/Berlin"))
     midnight = datetime(2026, 5, 31, 22, tzinfo=UTC)
     for name, start in (("may", midnight - timedelta(microseconds=1)), ("june", midnight)):
-        ingest(berlin, name, lines(journal(name, start=start)))
+        add(berlin, name, start=start)
         delete_job(berlin, name, by="ada")
     client = client_of(berlin)
     for found, month_ in (("may", "2026-05"), ("june", "2026-06")):

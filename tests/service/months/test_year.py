@@ -8,10 +8,8 @@ from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.jobs.corrections import correct_job
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.months.periodic import keep_ended_months
-from tests.journals import journal, lines
-from tests.service.keyed import client_of, with_settings
+from tests.service.keyed import add, client_of, with_settings
 
 YEAR = "/v1/reports/yearly/2026"
 
@@ -26,7 +24,7 @@ def service(light, clock):
         ("c", 2026, 3, {"model_id": "m-1", "power_w": 900.0}),
     ):
         start = datetime(year, month, 10, 8, tzinfo=UTC)
-        ingest(light, name, lines(journal(name, start=start, **about)))
+        add(light, name, start=start, **about)
     targets = {"base_year": 2025, "targets": ((2026, 1.0), (2030, 0.5))}
     return with_settings(light, reports=targets)
 

@@ -11,13 +11,11 @@ import pytest
 from aiosmtpd.controller import Controller
 
 from gramwatt.service.config import AlertSettings, ConfigError, S3Access, from_environment
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.notifications import report_letter
 from gramwatt.service.tasks.table import TASKS
 from tests.answering import answering, send
 from tests.documents import changed, month_of, steady_job
-from tests.journals import journal, lines
-from tests.service.keyed import with_settings
+from tests.service.keyed import add, with_settings
 
 MAY = datetime(2026, 5, 10, 8, tzinfo=UTC)
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -74,7 +72,7 @@ def do(service):
 def test_a_finished_month_is_left_in_a_folder_and_late_data_leave_another(service, clock, tmp_path):
     folder = tmp_path / "out"
     sending = delivering(service, folder=folder)
-    ingest(service, "job-1", lines(journal("job-1", start=MAY)))
+    add(service, "job-1", start=MAY)
     do(sending)
     assert sorted(path.name for path in folder.iterdir()) == FILES
     first = (folder / FILES[2]).read_bytes()
@@ -82,7 +80,7 @@ def test_a_finished_month_is_left_in_a_folder_and_late_data_leave_another(servic
     do(sending)  # sent once: what was taken away does not come back
     assert not (folder / FILES[2]).exists()
     clock.turn(days=1)
-    ingest(service, "late", lines(journal("late", start=MAY)))
+    add(service, "late", start=MAY)
     do(sending)
     second = json.loads((folder / "gramwatt-2026-05-r2.json").read_text())
     assert (second["revision"], second["revised"]["jobs"], second["totals"]["jobs"]) == (2, 1, 2)
@@ -94,7 +92,7 @@ def test_a_finished_month_is_left_in_a_folder_and_late_data_leave_another(servic
 def test_a_store_that_is_away_gets_the_files_later(light, clock):
     with bucket(statuses=[503]) as (kept, url):
         sending = delivering(light, s3=S3Access(url, KEY, SECRET))
-        ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+        add(light, "job-1", start=MAY)
         do(sending)
         assert kept == {}
         clock.turn(minutes=2)
@@ -106,7 +104,7 @@ def test_a_store_that_is_away_gets_the_files_later(light, clock):
 def test_a_wrong_key_is_said_in_the_outbox(light, client):
     with bucket() as (kept, url):
         sending = delivering(light, s3=S3Access(url, "another", SECRET))
-        ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+        add(light, "job-1", start=MAY)
         do(sending)
         assert kept == {}
     (row,) = client.get("/v1/outbox").json["messages"]
@@ -117,7 +115,7 @@ def test_a_wrong_key_is_said_in_the_outbox(light, client):
 
 def test_without_the_extra_the_outbox_says_what_to_install(light, client, monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
-    ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+    add(light, "job-1", start=MAY)
     do(delivering(light, s3=S3Access("http://127.0.0.1:9/reports", KEY, SECRET)))
     (row,) = client.get("/v1/outbox").json["messages"]
     assert "pip install 'gramwatt[s3]'" in row["error"]
@@ -128,7 +126,7 @@ def test_a_mail_brings_the_pdf_and_the_table(light, free_tcp_port):
         sending = delivering(light, mail_to=("lead@example.com",))
         alerts = AlertSettings(smtp_url=url)
         sending = with_settings(sending, alerts=alerts)
-        ingest(light, "job-1", lines(journal("job-1", start=MAY)))
+        add(light, "job-1", start=MAY)
         do(sending)
         do(sending)
         (mail,) = inbox.mails
@@ -140,7 +138,7 @@ def test_a_mail_brings_the_pdf_and_the_table(light, free_tcp_port):
 
 def test_a_month_that_is_not_complete_is_not_sent(light, tmp_path):
     sending = delivering(light, folder=tmp_path / "out")
-    ingest(light, "job-1", lines(journal("job-1", start=MAY, end_state=None)))
+    add(light, "job-1", start=MAY, end_state=None)
     do(sending)
     assert not (tmp_path / "out").exists()
 
@@ -168,7 +166,7 @@ def test_projects_that_a_setting_names_have_reports_of_their_own(service, clock,
     assert projects.reports.projects == {"vision", odd}
     sending = delivering(service, folder=folder, projects=projects.reports.projects)
     for name, project in (("job-1", "vision"), ("job-2", odd), ("job-3", "speech")):
-        ingest(service, name, lines(journal(name, start=MAY, project=project)))
+        add(service, name, start=MAY, project=project)
     do(sending)
     digest = hashlib.sha256(odd.encode()).hexdigest()[:8]
     stems = {"gramwatt-2026-05", "gramwatt-2026-05-vision", f"gramwatt-2026-05-a_b__ü-{digest}"}
@@ -183,7 +181,7 @@ def test_projects_that_a_setting_names_have_reports_of_their_own(service, clock,
     assert [part["totals"]["total_g"]["value"] for part in parts] == pytest.approx([grams, grams])
 
     clock.turn(days=1)
-    ingest(service, "late", lines(journal("late", start=MAY, project="vision")))
+    add(service, "late", start=MAY, project="vision")
     do(sending)
     new = {path.name for path in folder.iterdir()} - made
     assert {name.partition("-r2.")[0] for name in new} == {
@@ -201,7 +199,7 @@ def test_each_project_has_its_report_by_mail(light, free_tcp_port):
             sending, config=replace(sending.config, alerts=AlertSettings(smtp_url=url))
         )
         for name, project in (("job-1", "vision"), ("job-2", "x\nBcc: thief@example.com")):
-            ingest(light, name, lines(journal(name, start=MAY, project=project)))
+            add(light, name, start=MAY, project=project)
         do(sending)
     heads = [mail.content.decode().split("\r\n\r\n")[0] for mail in inbox.mails]
     assert [mail.rcpt_tos for mail in inbox.mails] == [["lead@example.com"]] * 3

@@ -28,7 +28,7 @@ from gramwatt.service.status import effective_settings
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks import runs
 from tests.journals import body, journal, lines
-from tests.service.keyed import bearer
+from tests.service.keyed import add, bearer
 
 MAY = "2026-05"
 
@@ -38,10 +38,6 @@ def page(client, address, **options):
     answer = client.get(address, **options)
     assert answer.status_code == 200, (address, answer.text)
     return re.sub(r"\s+", " ", answer.text.replace("\u202f", " ").replace("\xa0", " "))
-
-
-def add(service, job_id, **about):
-    ingest(service, job_id, lines(journal(job_id, **about)))
 
 
 def as_key(service, name, *projects):

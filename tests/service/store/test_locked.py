@@ -13,7 +13,7 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
 from tests.journals import journal, lines
-from tests.service.keyed import client_of
+from tests.service.keyed import add, client_of
 
 WAIT_S = 2.0
 
@@ -35,7 +35,7 @@ def timed(work):
 def test_a_read_waits_for_no_write(locked, clock):
     service, other = locked
     key = create_key(service, "reader", "read").key
-    ingest(service, "job-1", lines(journal("job-1")))
+    add(service)
     ingest(service, "job-2", lines(journal("job-2"))[:-1])  # runs
     ask = client_of(service)
     ask.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {key}"
@@ -43,7 +43,7 @@ def test_a_read_waits_for_no_write(locked, clock):
     for path in paths:
         assert ask.get(path).status_code == 200
     clock.turn(hours=1)  # the key's use is to be noted again, the score of the running job renewed
-    ingest(service, "job-3", lines(journal("job-3")))  # the month is to be summed again
+    add(service, "job-3")  # the month is to be summed again
     used_at = list_keys(service).keys[0].last_used_at
     other.execute("BEGIN IMMEDIATE")
     for path in paths:

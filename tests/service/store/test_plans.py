@@ -31,7 +31,7 @@ from gramwatt.service.tasks.upkeep import (
     score_pending,
 )
 from tests.journals import START, Writer, journal, lines
-from tests.service.keyed import with_settings
+from tests.service.keyed import add, with_settings
 from tests.service.providers.local import settings
 
 LARGE = ("jobs", "scores", "intervals", "devices", "writers", "statements", "counts", "job_months")
@@ -123,8 +123,8 @@ def _seq_scans(node):
 
 @pytest.fixture
 def filled(service):
-    ingest(service, "job-1", lines(journal(model_id="m-1")))
-    ingest(service, "running", lines(journal("running", end_state=None)))
+    add(service, "job-1", model_id="m-1")
+    add(service, "running", end_state=None)
     ingest(service, "unscored", lines(journal("unscored")), score=False)
     return service
 

@@ -11,13 +11,12 @@ from gramwatt.service.addresses import parse_url
 from gramwatt.service.common.requests import JobList
 from gramwatt.service.config import ConfigError, ServiceConfig, from_environment, sqlite_url
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.store import migrate
 from gramwatt.service.store.database import Store, is_local, mounted_type
 from gramwatt.service.store.migrations import HEAD
-from tests.journals import journal, lines
 from tests.service.conftest import create_database
+from tests.service.keyed import add
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -58,7 +57,7 @@ def test_a_database_without_an_encoding_holds_every_text(postgres_server, clock,
     store = Store(create_database(postgres_server, "template0", options))
     migrate.upgrade(store)
     service = Service(ServiceConfig(home=tmp_path, database_url="", clock=clock), store)
-    ingest(service, "job-1", lines(journal(name="Zürich 日本")))
+    add(service, "job-1", name="Zürich 日本")
     (job,), _ = list_jobs(service, JobList(name="Zürich 日本"))
     assert job.head.name == "Zürich 日本"
     store.close()
@@ -108,7 +107,7 @@ def test_what_one_session_reads_is_of_one_moment(service):
     with service.store.read() as session:
         count = sa.text("SELECT COUNT(*) FROM jobs")
         before = session.scalar(count)
-        ingest(service, "job-1", lines(journal("job-1")))
+        add(service)
         assert session.scalar(count) == before == 0
     with service.store.read() as session:
         assert session.scalar(count) == 1

@@ -16,14 +16,12 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.config import ServiceConfig
 from gramwatt.service.container import Service
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.columns import upsert
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.journal import Interval
 from gramwatt.service.store.migrate import upgrade
 from gramwatt.service.store.months import FactorBackfill, MonthlyReport, MonthSum
-from tests.journals import journal, lines
-from tests.service.keyed import client_of
+from tests.service.keyed import add, client_of
 
 
 def report(month: str) -> Callable[[Session], str]:
@@ -238,7 +236,7 @@ FOR EACH ROW EXECUTE FUNCTION {table}_meets();
 
 def test_a_correction_a_score_and_a_deletion_that_meet_a_deadlock_come_through(on_server, tmp_path):
     service = Service(ServiceConfig(home=tmp_path, database_url=""), on_server)
-    ingest(service, "job-1", lines(journal()))
+    add(service)
     with on_server.engine.begin() as connection:
         for table in ("corrections", "scores", "deletions"):
             connection.exec_driver_sql(MEETS_ONCE.format(table=table))
@@ -254,7 +252,7 @@ def test_a_correction_a_score_and_a_deletion_that_meet_a_deadlock_come_through(o
 
 
 def test_rows_of_one_key_in_one_upsert_leave_the_newest(service):
-    ingest(service, "job-1", lines(journal(minutes=1)))
+    add(service, "job-1", minutes=1)
     with service.store.write() as session:
         known = session.scalars(sa.select(Interval)).one()
         same = {"device": known.device, "start_us": known.start_us, "end_us": known.end_us}
@@ -286,7 +284,7 @@ def test_a_row_that_is_replaced_has_the_new_values_and_others_stay(service):
 
 
 def test_a_column_of_whole_numbers_and_fractions_is_stored_and_a_long_text_is_not_cut(service):
-    ingest(service, "job-1", lines(journal(minutes=1)))
+    add(service, "job-1", minutes=1)
     with service.store.write() as session:
         known = session.scalars(sa.select(Interval)).one()
         same = {"device": known.device, "writer": "w", "kind": "measured", "extra": None}

@@ -15,15 +15,14 @@ from sqlalchemy.exc import DBAPIError
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.jobs.corrections import correct_job
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import transfer
 from gramwatt.service.store.audit import AuditEntry
 from gramwatt.service.store.base import Base
 from gramwatt.service.store.database import Store
 from gramwatt.service.tasks.upkeep import back_up
-from tests.journals import START, body, journal, lines
+from tests.journals import START, body, journal
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import with_settings
+from tests.service.keyed import add, with_settings
 from tests.service.processes import eventually, send, serving
 
 
@@ -35,11 +34,9 @@ def url_of(store):
 def filled(light):
     """A SQLite store with three jobs, one corrected, one running, with texts of every script."""
     service = light
-    ingest(service, "job-1", lines(journal()))
-    ingest(
-        service, "job-2", lines(journal("job-2", name="naïve \u202e 模型 '\"\\\t", end_state=None))
-    )
-    ingest(service, "job-3", lines(journal("job-3", start=START + timedelta(days=40))))
+    add(service)
+    add(service, "job-2", name="naïve \u202e 模型 '\"\\\t", end_state=None)
+    add(service, "job-3", start=START + timedelta(days=40))
     correct_job(service, "job-1", {"name": "renamed"}, by="tester")
     return service
 
@@ -110,7 +107,7 @@ def test_a_restore_brings_the_backup_back_and_keeps_what_it_replaced(filled, tmp
     url = ("--database-url", url_of(filled.store))
     assert gramwatt("admin", "db", "backup", str(file), *url)[0] == 0
     before = rows(filled.store)
-    ingest(filled, "job-9", lines(journal("job-9")))
+    add(filled, "job-9")
     changed = rows(filled.store)
     filled.store.close()
     code, _, err = gramwatt("admin", "db", "restore", str(file), *url)
@@ -125,7 +122,7 @@ def test_a_restore_brings_the_backup_back_and_keeps_what_it_replaced(filled, tmp
     old = Store(sqlite_url(kept))
     assert rows(old) == changed
     old.close()
-    ingest(filled, "job-10", lines(journal("job-10")))
+    add(filled, "job-10")
     create_key(filled, "k", "read")
     with pytest.raises(DBAPIError, match="append-only"), filled.store.write() as session:
         session.execute(sa.delete(AuditEntry))
@@ -146,7 +143,7 @@ def test_what_is_no_backup_is_refused(light, tmp_path):
     text, torn = tmp_path / "notes.txt", tmp_path / "torn.db"
     text.write_text("not a database" * 1000)
     whole = tmp_path / "whole.db"
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     transfer.backup(light.store, whole)
     torn.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     newer = tmp_path / "newer.db"
@@ -179,7 +176,7 @@ def test_the_daily_backup_keeps_the_newest_and_touches_no_other_file(light, cloc
     service = light
     folder = tmp_path / "backups"
     daily = with_settings(service, backup_dir=folder, backup_keep=2)
-    ingest(daily, "job-1", lines(journal()))
+    add(daily)
     back_up(daily)
     (folder / "gramwatt.db").write_text("mine")
     for _ in range(2):

@@ -12,11 +12,10 @@ from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.tasks.rescoring import rescore_on_new_factors
-from tests.journals import body, journal, lines
+from tests.journals import body, journal
 from tests.service.cli.command import gramwatt
-from tests.service.keyed import NDJSON, client_of, with_settings
+from tests.service.keyed import NDJSON, add, client_of, with_settings
 
 
 def test_a_server_writes_nothing_into_tables_of_another_release_and_says_why(service):
@@ -43,7 +42,7 @@ def url_of(service):
 
 def test_a_preview_says_what_new_factors_will_change_and_writes_nothing(service, monkeypatch):
     for name in ("job-1", "job-2"):
-        ingest(service, name, lines(journal(name)))
+        add(service, name)
     url = ("--database-url", url_of(service))
     assert (
         gramwatt("admin", "db", "upgrade", "--preview", *url)[1] == "0 of 2 scores would change\n"
@@ -79,10 +78,10 @@ def test_the_way_back_from_an_upgrade_loses_nothing(light, tmp_path):
     """As docs/deploy.md has it: a backup before, journals after, both into a new database."""
     new_url = sqlite_url(tmp_path / "new.db")
     url, new = ("--database-url", url_of(light)), ("--database-url", new_url)
-    ingest(light, "job-1", lines(journal("job-1")))
+    add(light)
     before = job_document(light, "job-1").document
     assert gramwatt("admin", "db", "backup", str(tmp_path / "before.db"), *url)[0] == 0
-    ingest(light, "job-2", lines(journal("job-2")))
+    add(light, "job-2")
     with light.store.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = 'v2'"))
     assert gramwatt("export", "journals", str(tmp_path / "journals"), *url)[0] == 0

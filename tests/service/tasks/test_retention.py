@@ -14,7 +14,7 @@ from gramwatt.service.store.models import Job
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.upkeep import score_pending
 from tests.journals import START, Writer, journal, lines
-from tests.service.keyed import client_of, with_settings
+from tests.service.keyed import add, client_of, with_settings
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def run_task(service):
 def test_old_intervals_go_and_scores_and_months_stay(client, kept_30_days, clock):
     """The job ended on 10 May 2026; it is kept until 9 June."""
     clock.now = START
-    ingest(kept_30_days, "job-1", lines(journal()))
+    add(kept_30_days)
     before = rows(kept_30_days)
     report = client.get("/v1/jobs/job-1/report").json
     month = client.get("/v1/reports/monthly/2026-05").json["totals"]
@@ -65,7 +65,7 @@ def test_old_intervals_go_and_scores_and_months_stay(client, kept_30_days, clock
 
 def test_what_needs_the_intervals_says_that_they_are_gone(client, kept_30_days, clock):
     clock.now = START
-    ingest(kept_30_days, "job-1", lines(journal()))
+    add(kept_30_days)
     clock.turn(days=31)
     run_task(kept_30_days)
     revisions = client.get("/v1/jobs/job-1/revisions").json
@@ -88,7 +88,7 @@ def test_what_needs_the_intervals_says_that_they_are_gone(client, kept_30_days, 
 
 def test_name_tags_and_exclusion_can_be_corrected_without_intervals(client, kept_30_days, clock):
     clock.now = START
-    ingest(kept_30_days, "job-1", lines(journal()))
+    add(kept_30_days)
     before = client.get("/v1/jobs/job-1/report").json
     clock.turn(days=31)
     run_task(kept_30_days)
@@ -115,7 +115,7 @@ def test_name_tags_and_exclusion_can_be_corrected_without_intervals(client, kept
 
 def test_a_job_that_runs_or_has_no_score_keeps_its_intervals(client, kept_30_days, clock):
     clock.now = START
-    ingest(kept_30_days, "runs", lines(journal("runs", end_state=None)))
+    add(kept_30_days, "runs", end_state=None)
     ingest(kept_30_days, "ended", lines(journal("ended")), score=False)
     before = rows(kept_30_days)
     clock.turn(days=365)
@@ -126,7 +126,7 @@ def test_a_job_that_runs_or_has_no_score_keeps_its_intervals(client, kept_30_day
 def test_a_project_keeps_its_intervals_for_its_own_time(service, clock):
     clock.now = START
     for name in ("vision", "speech"):
-        ingest(service, name, lines(journal(name, project=name)))
+        add(service, name, project=name)
     for kept, left in (({"vision": 30}, ["speech"]), ({"": 30, "vision": 60}, [])):
         days = {project: timedelta(days=number) for project, number in kept.items()}
         clock.turn(days=31)
@@ -138,7 +138,7 @@ def test_a_project_keeps_its_intervals_for_its_own_time(service, clock):
 
 def test_without_the_setting_nothing_is_deleted(service, clock):
     clock.now = START
-    ingest(service, "job-1", lines(journal()))
+    add(service)
     before = rows(service)
     clock.turn(days=3650)
     run_task(service)

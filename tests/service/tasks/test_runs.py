@@ -12,15 +12,14 @@ from gramwatt.service.access.keys import authenticate, create_key, list_keys
 from gramwatt.service.api.support import answered_once
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.container import Caller
-from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store.serving import TaskRun
 from gramwatt.service.tasks import runs
 from gramwatt.service.tasks.leader import beat, expect
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task
 from gramwatt.service.tasks.upkeep import close_silent
-from tests.journals import journal, lines
 from tests.service.cli.command import gramwatt
+from tests.service.keyed import add
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -84,7 +83,7 @@ def test_a_task_is_due_by_its_last_run(light, clock, outcome, minutes):
 
 
 def test_only_time_in_which_a_server_listened_counts_as_silence(light, clock):
-    ingest(light, "job-1", lines(journal(start=clock.now, end_state=None)))
+    add(light, "job-1", start=clock.now, end_state=None)
     expect(light)
     for _ in range(14 * 6):  # 14 minutes
         beat(light)
@@ -100,7 +99,7 @@ def test_only_time_in_which_a_server_listened_counts_as_silence(light, clock):
 
 
 def test_a_restart_shorter_than_two_beats_counts_as_listening(service, clock):
-    ingest(service, "job-1", lines(journal(start=clock.now, end_state=None)))
+    add(service, "job-1", start=clock.now, end_state=None)
     for _ in range(15 * 3):
         beat(service)
         clock.turn(seconds=20)

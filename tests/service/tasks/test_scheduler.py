@@ -21,7 +21,7 @@ from gramwatt.service.tasks.leader import leader_of
 from gramwatt.service.tasks.scheduler import Scheduler
 from gramwatt.service.tasks.table import TASKS, Task
 from tests.journals import START, journal, lines
-from tests.service.keyed import with_settings
+from tests.service.keyed import add, with_settings
 from tests.service.processes import eventually
 
 
@@ -101,7 +101,7 @@ ALONE = ("score-pending", "close-silent", "monthly-reports")
 def test_each_task_is_safe_to_repeat_by_several_at_once(service, clock, names):
     """One job ended unscored in May, one fell silent in June: four threads do the same task."""
     ingest(service, "job-1", lines(journal()), score=names != ("score-pending",))
-    ingest(service, "job-2", lines(journal("job-2", start=clock.now, end_state=None)))
+    add(service, "job-2", start=clock.now, end_state=None)
     clock.turn(minutes=20)
     for name in names:
         with ThreadPoolExecutor(4) as threads:
@@ -116,7 +116,7 @@ def test_each_task_is_safe_to_repeat_by_several_at_once(service, clock, names):
 
 
 def test_the_scheduler_closes_a_silent_job_by_its_own_clock(service, clock):
-    ingest(service, "job-1", lines(journal(end_state=None)))
+    add(service, "job-1", end_state=None)
     scheduler = Scheduler(service)
     clock.turn(minutes=14)
     scheduler.run("close-silent")
@@ -140,8 +140,8 @@ def test_what_a_crash_left_unscored_is_scored(light):
 
 def test_reports_of_ended_months_are_made_once_and_again_when_a_score_changes(service, clock):
     clock.now = datetime(2026, 5, 31, 23, 0, tzinfo=UTC)
-    ingest(service, "job-1", lines(journal()))
-    ingest(service, "job-0", lines(journal("job-0", start=START - timedelta(days=20))))
+    add(service)
+    add(service, "job-0", start=START - timedelta(days=20))
     scheduler = Scheduler(service)
     scheduler.run("monthly-reports")
     assert kept(service) == ["2026-04"]
@@ -164,7 +164,7 @@ def test_reports_of_ended_months_are_made_once_and_again_when_a_score_changes(se
 def test_months_that_ended_while_no_process_ran_are_made_up(light, clock):
     for month in (1, 2, 4):
         name, start = f"job-{month}", datetime(2026, month, 10, 8, tzinfo=UTC)
-        ingest(light, name, lines(journal(name, start=start)))
+        add(light, name, start=start)
     scheduler = Scheduler(light)
     scheduler.run("monthly-reports")  # in June, for the first time
     assert kept(light) == ["2026-01", "2026-02", "2026-04"]

@@ -14,6 +14,7 @@ from gramwatt.service.tasks import rescoring
 from gramwatt.service.tasks.rescoring import ScoringWorker
 from gramwatt.service.tasks.upkeep import refresh_running, score_pending
 from tests.journals import START, Writer, journal, lines
+from tests.service.keyed import add
 
 
 def scored(service):
@@ -70,7 +71,7 @@ def test_one_job_that_fails_does_not_end_the_worker(light, monkeypatch, caplog):
 def test_running_jobs_are_scored_again_only_for_new_lines_and_within_a_budget(light, clock):
     clock.now = START
     for name in ("job-1", "job-2", "job-3"):
-        ingest(light, name, lines(journal(name, end_state=None)))
+        add(light, name, end_state=None)
     assert refresh_running(light, budget_s=0.0) == 0
     assert refresh_running(light) == 3
     clock.turn(hours=1)
@@ -102,7 +103,7 @@ def test_the_oldest_score_comes_first(light, clock, monkeypatch, known):
     """Where job-2's score is an hour older it comes before job-1, else in order of arrival."""
     clock.now = START
     for name in ("job-1", "job-2"):
-        ingest(light, name, lines(journal(name, end_state=None)))
+        add(light, name, end_state=None)
     if known:
         with light.store.read() as session:
             keys = {job.job_id: job.id for job in session.scalars(sa.select(Job))}

@@ -24,6 +24,7 @@ from gramwatt.service.store.columns import to_text
 from gramwatt.service.store.journal import Interval
 from gramwatt.service.store.migrate import upgrade
 from tests.journals import MINUTE, journal, lines
+from tests.service.keyed import add
 
 # 3 minutes at 600 W: 3 x 60 s x 600 W = 108 000 J = 0.03 kWh.
 ENERGY_KWH = 0.03
@@ -34,7 +35,7 @@ def energy_kwh(service, job_id="job-1"):
 
 
 def test_a_whole_journal_is_scored_once_it_has_ended(service):
-    answer = ingest(service, "job-1", lines(journal()))
+    answer = add(service)
     assert msgspec.to_builtins(answer) == {
         "accepted": 9,
         "duplicate": 0,
@@ -61,7 +62,7 @@ def test_a_job_of_unknown_energy_is_scored_and_said_to_be_missing_from_its_month
     assert [getattr(document, name) for name in unknown] == [None, None, None]
     assert document.embodied_g.value > 0
     assert (document.state, document.conformance) == ("completed", "not-sci")
-    ingest(light, "job-2", lines(journal("job-2")))
+    add(light, "job-2")
     totals = month_report(light, "2026-05").totals
     assert (totals.jobs, totals.jobs_unknown) == (2, 1)
     assert totals.energy_kwh.value == pytest.approx(ENERGY_KWH, rel=1e-12)

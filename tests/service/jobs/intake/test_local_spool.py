@@ -16,6 +16,7 @@ from gramwatt.service.jobs.local_spool import open_store
 from gramwatt.service.local_store import document
 from gramwatt.service.local_store import ingest as ingest_home
 from tests.journals import journal, lines
+from tests.service.keyed import store_of
 
 ENERGY_KWH = 0.03  # 3 minutes at 600 W
 
@@ -127,12 +128,11 @@ def test_lines_that_arrive_while_taking_in_are_not_lost(home, monkeypatch):
 
     monkeypatch.setattr(SpoolFolder, "is_closed", write_and_look)
     ingest_home(home)
-    service = open_store(home)
-    from gramwatt.service.store.journal import Writer
+    with store_of(home) as service:
+        from gramwatt.service.store.journal import Writer
 
-    with service.store.read() as session:
-        writers = {row.writer: row.contiguous for row in session.query(Writer)}
-    service.store.close()
+        with service.store.read() as session:
+            writers = {row.writer: row.contiguous for row in session.query(Writer)}
     assert writers == {"w1": 9, "w2": 5}
 
 
@@ -162,9 +162,8 @@ def test_an_empty_journal_of_a_deleted_job_holds_up_no_other_job(home, other_liv
     """Its meter died while the disk was full; the job's other nodes were delivered, and deleted."""
     spooled(home)
     assert ingest_home(home) == ["job-1"]
-    service = open_store(home)
-    delete_job(service, "job-1", by="u-1")
-    service.store.close()
+    with store_of(home) as service:
+        delete_job(service, "job-1", by="u-1")
     empty = home / "spool" / "job-1" / "n-1" / "w2.jsonl"
     empty.parent.mkdir(parents=True)
     empty.touch()

@@ -13,9 +13,9 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import job_document
-from gramwatt.service.jobs.ingest import ingest
 from tests.journals import journal, lines
 from tests.patient import PATIENT
+from tests.service.keyed import add
 from tests.service.listening import listening
 
 
@@ -47,7 +47,7 @@ def test_sync_drops_the_journal_of_a_deleted_job_and_sends_the_others(light, add
     home = tmp_path / "sender"
     for name in ("job-1", "job-2"):
         spool(home, name)
-    ingest(light, "job-1", lines(journal(node=node_id(False))))
+    add(light, "job-1", node=node_id(False))
     delete_job(light, "job-1", by="u-1")
     done = sync(home, address)
     assert (done.returncode, done.stdout) == (0, "sent job-2\n"), done.stderr

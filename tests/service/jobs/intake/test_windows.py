@@ -5,6 +5,7 @@ import pytest
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
 from tests.journals import Writer, journal, lines
+from tests.service.keyed import add
 
 
 def with_window(records):
@@ -17,7 +18,7 @@ def with_window(records):
 
 
 def test_a_window_is_stored_scored_and_adds_nothing_to_r(light):
-    ingest(light, "job-1", lines(journal()))
+    add(light)
     plain = job_document(light, "job-1").document
     answer = ingest(light, "job-2", lines(with_window(journal("job-2"))))
     assert (answer.rejected, answer.duplicate) == ([], 0)
