@@ -1,9 +1,8 @@
 """Waiting before `gramwatt run` starts its command: whom to ask, for which hours, and the wait.
 
 A plan that is not known in time, or does not advise to wait, never keeps a command from starting at
-once. The
-job begins when the command does: waiting is no part of its duration or energy. It is in sight of
-the user and open to signals.
+once. The job begins when the command does: waiting is no part of its duration or energy. It is in
+sight of the user and open to signals.
 """
 
 from __future__ import annotations
