@@ -37,9 +37,7 @@ HOSTILE = (
 )
 """Free texts that must stay texts on every page and in every file."""
 DAILY = FakeGrid(
-    *(210 + 17.5 * abs(hour - 12) for hour in range(24)),
-    first=T0.replace(hour=0),
-    error=0.08,
+    *(210 + 17.5 * abs(hour - 12) for hour in range(24)), first=T0.replace(hour=0), error=0.08
 )
 """A grid whose intensity falls until noon and rises again: 420 to 210 g/kWh."""
 IRREGULAR = tuple(60 + (n * 7919) % 400 + 0.1 for n in range(400))

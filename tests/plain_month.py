@@ -63,10 +63,7 @@ def folded(figure: Quantity, job_id: str) -> tuple[Quantity, Effect]:
         return figure, (0.0, 0.0)
     own = {id_ for id_ in figure.inputs if id_.endswith(f":{job_id}")}
     low, high = ends_of({id_: figure.inputs[id_] for id_ in own})
-    return figure.without(own), (
-        figure.value * math.expm1(low),
-        figure.value * math.expm1(high),
-    )
+    return figure.without(own), (figure.value * math.expm1(low), figure.value * math.expm1(high))
 
 
 def plain_total(

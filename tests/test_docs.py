@@ -29,10 +29,7 @@ REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 README = ROOT / "README.md"
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DIRECTIVE = re.compile(r"\{\w+\}")
-READERS: dict[str, Callable[[str], Any]] = {
-    "toml": tomllib.loads,
-    "yaml": yaml.safe_load,
-}
+READERS: dict[str, Callable[[str], Any]] = {"toml": tomllib.loads, "yaml": yaml.safe_load}
 RUN = {
     "sh": "tests/test_docs_commands.py runs its lines",
     "python": "a script of its own, below",

@@ -152,11 +152,7 @@ def test_a_running_job_shows_its_figures_anew_and_then_that_it_ended(page, site)
 
 
 @pytest.mark.parametrize(
-    "address",
-    [
-        "/v1/reports/monthly/2026-05.html",
-        "/v1/jobs/cluster/report.html?full=1",
-    ],
+    "address", ["/v1/reports/monthly/2026-05.html", "/v1/jobs/cluster/report.html?full=1"]
 )
 def test_a_report_of_the_api_has_its_styles_in_a_browser(page, address):
     """The policy in its header allows what the policy in the report does."""

@@ -110,11 +110,7 @@ def test_what_each_scope_may_do(client, light, scope, allowed):
     asked = {
         "send": client.send("job-1", journal(), headers=key),
         "list": client.get("/v1/jobs", headers=key),
-        "ask": client.post(
-            "/v1/estimates",
-            json={"energy_kwh": 1, "zone": "FR"},
-            headers=key,
-        ),
+        "ask": client.post("/v1/estimates", json={"energy_kwh": 1, "zone": "FR"}, headers=key),
         "plan": client.post("/v1/plans", json={"hours": 1, "zone": "FR"}, headers=key),
         "change": client.patch("/v1/jobs/job-1", json={"name": "other"}, headers=key),
     }

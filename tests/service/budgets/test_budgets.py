@@ -24,12 +24,7 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.budgets import DAYS_LEAST, budgets_page, check_budgets, month_end
 from gramwatt.service.config import AlertSettings
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.notifications import (
-    AddressError,
-    checked_address,
-    is_public,
-    parse_webhook,
-)
+from gramwatt.service.notifications import AddressError, checked_address, is_public, parse_webhook
 from gramwatt.service.tasks.table import TASKS
 from gramwatt.service.tasks.upkeep import refresh_running
 from tests.journals import Writer, lines

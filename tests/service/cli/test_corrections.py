@@ -65,10 +65,7 @@ def test_a_user_is_hashed_unless_names_are_allowed(three, monkeypatch):
         (("pue=0.5",), "--set pue: PUE 0.5 is outside 1 to 5"),
         (("pue=much",), "--set pue: "),
         (("unit=1x",), "--set unit: not a unit name"),
-        (
-            ("colour=red",),
-            "known: zone, region, unit, pue, name, project, tags, excluded",
-        ),
+        (("colour=red",), "known: zone, region, unit, pue, name, project, tags, excluded"),
         (("zone",), "write FIELD=VALUE, such as --set zone=DE"),
         (("=DE",), "write FIELD=VALUE"),
         (("zone=DE", "zone=FR"), "--set zone is given more than once"),

@@ -157,7 +157,7 @@ def test_fine_points_are_cut_at_the_ends_of_an_interval(client, light, tmp_path)
             meter.interval(120, 720, 3.6e6),
             meter.count(10),
             meter.end(720),
-        ],
+        ]
     )
     mean = (3 * 100 + 5 * 101 + 2 * 102) / 10
     assert report(client)["operational_g"]["value"] == pytest.approx(mean, rel=1e-9)

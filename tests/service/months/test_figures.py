@@ -47,11 +47,7 @@ def store(service, *journals):
 
 def test_intensity_and_pue_are_the_months_own_means(light):
     """3 kWh at PUE 1.2 in Germany, then 1 kWh at 1.0 in France: not those of the last job."""
-    store(
-        light,
-        measured("a", 3.0, pue=1.2),
-        measured("b", 1.0, day=11, pue=1.0, zone="FR"),
-    )
+    store(light, measured("a", 3.0, pue=1.2), measured("b", 1.0, day=11, pue=1.0, zone="FR"))
     document = month_report(light, "2026-05")
     method = document.method
     assert method.pue.value == pytest.approx((3 * 1.2 + 1) / 4)

@@ -34,15 +34,7 @@ from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.database import Store
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.store.months import METHODS, JobMonth, MonthSum
-from tests.documents import (
-    DAILY,
-    changed,
-    scored,
-    steady_job,
-    unread_job,
-    varied_job,
-    world_job,
-)
+from tests.documents import DAILY, changed, scored, steady_job, unread_job, varied_job, world_job
 from tests.journals import T0, FakeGrid, Writer, journal, lines
 from tests.months import Tables, alike, month_document
 from tests.plain_month import UNFINISHED, PlainMonth, plain

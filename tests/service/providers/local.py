@@ -49,11 +49,7 @@ class Local:
 def settings(url, *names, **more):
     accounts = {name: Account(url, "secret-key") for name in ZONES}
     chains = {"": names or tuple(ZONES)}
-    return IntensitySettings(
-        chains=chains,
-        accounts=accounts,
-        **more,
-    )
+    return IntensitySettings(chains=chains, accounts=accounts, **more)
 
 
 def provider(url, name):

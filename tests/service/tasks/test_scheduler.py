@@ -57,10 +57,7 @@ def test_the_death_of_a_leader_frees_the_lead(service):
         "print(leader.leads(), flush=True); sys.stdin.read()"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, url],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", code, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with child:
         assert child.stdout.readline().strip() == "True"

@@ -116,8 +116,7 @@ def test_the_oldest_score_comes_first(light, clock, monkeypatch, known):
             ingest(light, name, lines([writer.interval(0, 60, 6e4, "GPU-x")]))
     met = []
     monkeypatch.setattr(
-        "gramwatt.service.tasks.upkeep.score_provisionally",
-        lambda _s, key: met.append(key),
+        "gramwatt.service.tasks.upkeep.score_provisionally", lambda _s, key: met.append(key)
     )
     refresh_running(light)
     assert met == ([2, 1] if known else [1, 2])

@@ -45,11 +45,7 @@ def test_a_whole_journal_is_scored_once_it_has_ended(service):
         "acknowledged": [{"node": "n1", "writer": "w1", "seq": 9}],
     }
     document = job_document(service, "job-1").document
-    assert (document.state, document.revision, document.provisional) == (
-        "completed",
-        1,
-        False,
-    )
+    assert (document.state, document.revision, document.provisional) == ("completed", 1, False)
     assert document.energy_kwh.value == pytest.approx(ENERGY_KWH, rel=1e-12)
     assert [(row.unit, row.count) for row in document.sci] == [("image", 30.0)]
 
@@ -117,11 +113,7 @@ def test_a_job_runs_until_its_last_writer_has_ended(light):
     assert (running.state, running.provisional) == ("completed", False)
     ingest(light, "job-1", lines(second[:-1]))
     reopened = job_document(light, "job-1").document
-    assert (reopened.state, reopened.provisional, reopened.revision) == (
-        "running",
-        True,
-        2,
-    )
+    assert (reopened.state, reopened.provisional, reopened.revision) == ("running", True, 2)
     ingest(light, "job-1", lines(second[-1:]))
     final = job_document(light, "job-1").document
     assert (final.state, final.revision) == ("completed", 2)
@@ -250,11 +242,7 @@ def test_a_job_that_fell_silent_and_speaks_again_is_not_lost(light, clock):
     clock.turn(minutes=2)
     assert close_silent(light) == ["job-1"]
     lost = job_document(light, "job-1").document
-    assert (lost.state, lost.revision, lost.ended_at) == (
-        "lost",
-        1,
-        "2026-05-10T08:03:00.000000Z",
-    )
+    assert (lost.state, lost.revision, lost.ended_at) == ("lost", 1, "2026-05-10T08:03:00.000000Z")
     assert "job-lost" in [notice.code for notice in lost.notices]
     ingest(light, "job-1", sent[-1:])
     final = job_document(light, "job-1").document

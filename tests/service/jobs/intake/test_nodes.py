@@ -238,8 +238,7 @@ def test_a_zone_that_contradicts_its_region_wins_and_is_no_silent_conformance(cl
 
 
 @pytest.mark.parametrize(
-    ("zone", "region"),
-    [("FR", "aws:eu-west-3"), ("FRA", "aws:eu-west-3"), ("US", "aws:us-east-1")],
+    ("zone", "region"), [("FR", "aws:eu-west-3"), ("FRA", "aws:eu-west-3"), ("US", "aws:us-east-1")]
 )
 def test_a_zone_that_holds_the_region_contradicts_nothing(client, zone, region):
     client.take(whole("n-a", 600, zone=zone, region=region))
@@ -270,11 +269,7 @@ def test_devices_of_two_hosts_with_one_name_are_two(client, device_id):
 
 
 @pytest.mark.parametrize(
-    "uuid",
-    [
-        "GPU-5a1c1e2c-6f3b-4c52-9d58-0d7a3f1c9b11",
-        "5aff74a1-0000-1000-8031-4c8e1e2fa1c1",
-    ],
+    "uuid", ["GPU-5a1c1e2c-6f3b-4c52-9d58-0d7a3f1c9b11", "5aff74a1-0000-1000-8031-4c8e1e2fa1c1"]
 )
 def test_a_device_with_a_uuid_counts_once_whoever_sees_it(client, uuid):
     for node in ("n-a", "n-b"):
