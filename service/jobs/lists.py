@@ -361,10 +361,11 @@ def _walk(
         if after is not None and value is None:
             yield _after_cursor(query, key, last)
 
+    read = partial(_next, query, walks, lazily=session.get_bind().dialect.name == "sqlite")
     if after is None or value is not None:
-        keys += session.execute(_next(query, walks, of_value, most)).all()
+        keys += session.execute(read(of_value, most)).all()
     if len(keys) < most and column_of(query).nullable:
-        keys += session.execute(_next(query, walks, of_none, most - len(keys))).all()
+        keys += session.execute(read(of_none, most - len(keys))).all()
     return keys
 
 
@@ -373,17 +374,24 @@ def _next(
     walks: Sequence[Sequence[Walk]],
     conditions: Callable[[Any, Any], Iterable[Condition]],
     most: int,
+    *,
+    lazily: bool,
 ) -> sa.Select[Any, int]:
-    """Return the first rows in order of all sequences: the first of each, merged."""
-    firsts = [
-        _first([walk.where(*conditions(*walk.selected_columns)) for walk in each], query, most)
-        for each in walks
+    """Return the first rows in order of all sequences, merged.
+
+    SQLite reads each only as far as the merged rows need it, unless it is limited by itself;
+    PostgreSQL would sort the whole of one that is not.
+    """
+    sequences = [
+        [walk.where(*conditions(*walk.selected_columns)) for walk in each] for each in walks
     ]
-    if len(firsts) == 1:
-        return cast("sa.Select[Any, int]", firsts[0])
-    rows = sa.union_all(*(sa.select(first.subquery()) for first in firsts)).subquery()
-    column, key = rows.c
-    return sa.select(column, key).order_by(*_order(query, column, key)).limit(most)
+    if len(sequences) == 1:
+        return cast("sa.Select[Any, int]", _first(sequences[0], query, most))
+    arms = [
+        each[0] if lazily and len(each) == 1 else sa.select(_first(each, query, most).subquery())
+        for each in sequences
+    ]
+    return cast("sa.Select[Any, int]", _merged(sa.union_all(*arms), query, most))
 
 
 def _first(walks: Sequence[Walk], query: JobList, most: int) -> Any:
@@ -393,9 +401,13 @@ def _first(walks: Sequence[Walk], query: JobList, most: int) -> Any:
     """
     if len(walks) == 1:
         return walks[0].order_by(*_order(query, *walks[0].selected_columns)).limit(most)
-    # By number: the walks differ in the names of their columns.
+    return _merged(sa.intersect(*walks), query, most)
+
+
+def _merged(rows: Any, query: JobList, most: int) -> Any:
+    """Return the first rows in order; by number, as the walks differ in their columns' names."""
     places: list[Any] = [sa.literal_column("1"), sa.literal_column("2")]
-    return sa.intersect(*walks).order_by(*_order(query, *places)).limit(most)
+    return rows.order_by(*_order(query, *places)).limit(most)
 
 
 def _has_label(key: Any, label: str) -> sa.Select[int]:

@@ -201,6 +201,24 @@ def test_a_list_of_many_projects_reads_the_order_and_each_place_has_its_project(
     assert not any(step in plan for step in ("TEMP B-TREE", "Sort", "_project")), plan
 
 
+@pytest.mark.parametrize(
+    "query", [{}, {"sort": "-total"}, {"zone": "FR"}, {"sort": "-duration", "zone": "FR"}]
+)
+def test_a_list_of_a_few_projects_merges_their_orders_as_far_as_its_page(
+    filled, monkeypatch, query
+):
+    monkeypatch.setattr(lists, "FEW", -1)  # many have each label
+    caller = filled.for_caller(Caller("reader", projects=frozenset("abc")))
+    with met(filled.store.engine) as statements:
+        list_jobs(caller, JobList(**query))
+    statement = next(one for one in statements if "ORDER BY" in one[0])
+    plan = explained(filled, *statement)
+    if filled.store.is_sqlite:
+        assert ("MERGE (UNION ALL)" in plan, "TEMP B-TREE" in plan) == (True, False), plan
+    else:  # each arm ends with the page
+        assert plan.count("Limit") == 4, plan
+
+
 @pytest.mark.parametrize("name", ["score-pending", "months", "metrics"])
 def test_pending_jobs_are_read_from_their_index_alone(filled, name):
     """PostgreSQL takes most jobs for pending: it reads them all rather than look up their rows."""
