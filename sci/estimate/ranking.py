@@ -218,7 +218,7 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
     if not now.tdp_w or not target.tdp_w:
         return Comparison(time, None, None)
     size = math.log(target.tdp_w / now.tdp_w)
-    power = _power(size, work)
+    power = Log(number("power", work.regime) * size, number("power-spread"))
     energy = _grown(gain + power.value, math.hypot(spread, power.spread))
     share = work.power_share if work.infers and work.regime == "busy" else None
     if share and abs(size) >= math.log(number("share-size")):
@@ -226,13 +226,6 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
         energy = _with_share("share-energy", errors, size, share, energy)
         power = Log(energy.value - time.value, power.spread)
     return Comparison(time, power, energy)
-
-
-def _power(size: float, work: Work) -> Log:
-    """Return the logarithm of power by that of the ratio of rated powers."""
-    if work.power_share and work.power_share < number("light-share") and not work.infers:
-        return Log(0.0, number("light-spread"))
-    return Log(number("power", work.regime) * size, number("power-spread"))
 
 
 def _with_share(figure: str, errors: str, size: float, share: float, plain: Log) -> Log:
@@ -312,10 +305,3 @@ def peak(part: Hardware, work: Work) -> float | None:
     }
     chosen = rates.get(work.precision, (half,))
     return sum(map(math.log, chosen)) / len(chosen)
-
-
-def wall_power(part: Hardware, devices: int) -> float | None:
-    """Return mean power from the wall of a device under load with its share of the host [W]."""
-    if not part.tdp_w:
-        return None
-    return number("wall-rated") * part.tdp_w + number("wall-host") / devices

@@ -15,7 +15,6 @@ from gramwatt.sci.estimate.ranking import (
     compare,
     cumulative,
     number,
-    wall_power,
     work_of,
 )
 from gramwatt.sci.figures.csv_data import rows
@@ -182,21 +181,14 @@ def test_the_present_power_tells_little_of_a_device_of_quite_another_size():
     assert near.spread >= 0.22
 
 
-def test_power_of_one_sequence_and_of_light_training():
+def test_power_of_one_sequence_follows_the_root_of_the_rating():
     decode = ask(A100, H100, work_of("decode", "fp16"))
     assert decode.power.value == pytest.approx(0.5 * math.log(700 / 400))
-    light = ask(A100, H100, work_of("training", "bf16", power_share=0.2))
-    assert light.power == (0.0, number("light-spread"))
 
 
 def test_what_a_data_sheet_lacks_is_not_known():
     assert ask(H100, "google-tpu-v5p", work_of("training", "bf16")).energy is None
     assert ask(H100, "google-coral-edge-tpu", work_of("training", "bf16")) is None
-
-
-def test_power_from_the_wall():
-    assert wall_power(CATALOG.hardware(H100), 8) == pytest.approx(0.8 * 700 + 250 / 8)
-    assert wall_power(CATALOG.hardware("google-tpu-v5p"), 8) is None
 
 
 def test_every_number_says_what_it_was_fitted_to():
