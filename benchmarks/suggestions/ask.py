@@ -7,7 +7,6 @@ that of the devices. Published results of the group's own source are left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -16,10 +15,9 @@ from unittest import mock
 from benchmarks.suggestions.groups import Group, framework_of, precision_of
 from benchmarks.suggestions.score import Answer
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.estimate.ranking import QUANTILE_90, Log
-from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.suggest import hardware
 from gramwatt.sci.suggest.documents import SuggestDoc
+from gramwatt.sci.suggest.evidence import log_of
 from gramwatt.sci.suggest.measured import published_time
 from gramwatt.sci.suggest.request import parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
@@ -79,14 +77,7 @@ class Engine:
         count, found = group.rows[now].count, {}
         for row in self.document(group, now).answers:
             if row.target in group.rows and row.count == count and row.carbon_ratio:
-                energy, odds = log_of(row.energy_ratio), row.odds
-                if energy and odds is not None:
-                    found[row.target] = Answer(odds, energy, log_of(row.time_ratio))
+                time = log_of(row.time_ratio) if row.time_ratio else None
+                if row.energy_ratio and row.odds is not None:
+                    found[row.target] = Answer(row.odds, log_of(row.energy_ratio), time)
         return found
-
-
-def log_of(ratio: Quantity | None) -> Log | None:
-    """Return the logarithm of a ratio with the error that its range has."""
-    if ratio is None:
-        return None
-    return Log(math.log(ratio.value), math.log(ratio.high / ratio.low) / 2 / QUANTILE_90)
