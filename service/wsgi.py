@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import replace
 from threading import Thread
 
 from flask import Flask
 
 from gramwatt.service import app, logs
+from gramwatt.service.api import problems
 from gramwatt.service.config import from_environment
 from gramwatt.service.container import Service
 from gramwatt.service.rendering import render_in_child
@@ -42,6 +44,10 @@ def create_app() -> Flask:
     render_in_child()
     worker = ScoringWorker(service)
     application = app.create_app(replace(service, score_later=worker.add))
+    with suppress(ModuleNotFoundError):
+        from gunicorn.http.errors import ParseException  # it reads chunks while the app asks
+
+        application.register_error_handler(ParseException, problems.from_torn_body)
     Heartbeat(service).start()
     worker.start()
     return application

@@ -220,6 +220,11 @@ def _from_database(error: SQLAlchemyError) -> Response:
     return to_response(Problem("not-ready", text))
 
 
+def from_torn_body(_error: Exception) -> Response:
+    """400 for a body whose chunks a server could not read."""
+    return to_response(Problem("bad-request", "the body's chunks are torn; send it again"))
+
+
 def _from_bug(error: Exception) -> Response:
     _log.error("request failed", exc_info=error)
     return to_response(Problem("internal", CODES["internal"][1]))

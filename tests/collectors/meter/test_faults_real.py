@@ -34,31 +34,37 @@ JOBS, AT_ONCE = 24, 8
 POWER_W = 300.0
 WAVE = {"type": "constant", "power_w": POWER_W}
 LATE_S = 1.5
-"""Sixteen processes on two cores, which others may need as well: a kill and what it stops are at
-most this far apart."""
+"""How late a meter may be, beside how long it started and went on after a kill: that is measured,
+as sixteen processes share the cores with whatever else runs."""
 LOST_S = 10.0
 CLIENT = """
 import sys, time
 from gramwatt import track
-began = time.clock_gettime(time.CLOCK_BOOTTIME)
+now = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+began = now()
 with track(unit="image") as job:
-    print("up", began, job.id, flush=True)
+    up = now()
+    print("up", began, up, job.id, flush=True)
     end, counted = time.monotonic() + float(sys.argv[1]), 0
     while time.monotonic() < end:
         job.count(1)
         counted += 1
         time.sleep(0.05)
-    print(time.clock_gettime(time.CLOCK_BOOTTIME), counted, flush=True)
+    lasted = now() - up
+print(lasted, now() - began, counted, flush=True)
 """
 
 
 @dataclass
 class Life:
-    """What became of a job, how long it lasted [s], and what a whole one counted."""
+    """What became of a job, how long it lasted at least and at most [s], and what a whole one
+    counted.
+    """
 
     name: str
     fate: str
-    lasted_s: float
+    least_s: float
+    most_s: float
     counted: int | None = None
 
 
@@ -103,8 +109,8 @@ def live(seed: int, environ: dict[str, str]) -> Life:
     second = live_once(draw, name, draw.choice(["stop", "meter"]), environ)
     assert first.counted is not None
     assert second.counted is not None
-    lasted_s, counted = first.lasted_s + second.lasted_s, first.counted + second.counted
-    return Life(name, fate, lasted_s, counted)
+    least_s, most_s = first.least_s + second.least_s, first.most_s + second.most_s
+    return Life(name, fate, least_s, most_s, first.counted + second.counted)
 
 
 def live_once(draw: Random, name: str, fate: str, environ: dict[str, str]) -> Life:
@@ -117,27 +123,29 @@ def live_once(draw: Random, name: str, fate: str, environ: dict[str, str]) -> Li
         stderr=subprocess.DEVNULL,
     )
     assert client.stdout is not None
-    up, began, own = client.stdout.readline().split()
-    assert up == b"up"
+    word, began, up, own = client.stdout.readline().split()
+    assert word == b"up"
     assert name in ("", own.decode())
     name = own.decode()
-    start_s = float(began)
+    up_s, start_s = float(up), float(up) - float(began)
     if fate.startswith("meter"):
         for _ in range(fate.count(" ") + 1):
             time.sleep(draw.uniform(0.2, lives_s / 2 - 0.2))
             wait_for(lambda: bool(meters_of(name)))
             kill(meters_of(name))
-    end_s = 0.0
+    end_s = over_s = 0.0
     if is_killed:
         time.sleep(lives_s - draw.uniform(1.0, 2.0))
         kill([*(meters_of(name) if fate == "both" else []), client.pid])
         end_s = boot_s()
+        wait_for(lambda: not meters_of(name))  # which sees that the job has ended
+        over_s = boot_s()
     printed = client.stdout.readline().split()
     client.wait(60)
     client.stdout.close()
     if not printed:
-        return Life(name, fate, end_s - start_s)
-    return Life(name, fate, float(printed[0]) - start_s, int(printed[1]))
+        return Life(name, fate, end_s - up_s, over_s - up_s + start_s)
+    return Life(name, fate, float(printed[0]), float(printed[1]), int(printed[2]))
 
 
 def wait_for(done: Callable[[], bool]) -> bool:
@@ -194,14 +202,14 @@ def check(life: Life, folder: SpoolFolder, delivered: list[bytes]) -> None:
     job = merge(record for record in known if record.job_id == life.name)
     assert job.head.tags["slurm"] == "4242"
     gpus = [device for device in job.devices if device.record.device_class == "gpu"]
-    truth_j = POWER_W * life.lasted_s
     booked_j = sum(energy_j(gpu.intervals) for gpu in gpus)
     lost_j = POWER_W * LOST_S if life.fate == "both" else 0.0
     late_j = POWER_W * LATE_S * (2 if life.fate == "two runs" else 1)
     # Both meters may have died before they read anything: then the energy is not known.
     unread = life.fate == "meter twice" and not any(gpu.intervals for gpu in gpus)
     assert gpus, life
-    assert unread or truth_j - lost_j - late_j <= booked_j <= truth_j + late_j, (life, booked_j)
+    least_j = POWER_W * life.least_s - lost_j - late_j
+    assert unread or least_j <= booked_j <= POWER_W * life.most_s + late_j, (life, booked_j)
     states = {"stop": "completed", "job": "killed", "both": "lost"}
     assert job.state == states.get(life.fate, "completed"), life
     if life.counted is not None:

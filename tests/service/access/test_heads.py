@@ -22,6 +22,12 @@ HEADS = {
     b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 }
 
+CHUNKS = {
+    "a size that is none": b"zz\r\nhello\r\n0\r\n\r\n",
+    "a negative size": b"-1\r\nhello\r\n0\r\n\r\n",
+    "longer than it says": b"3\r\nhello\r\n0\r\n\r\n",
+}
+
 
 def answers(port, head):
     """What comes back until the server closes the connection."""
@@ -34,19 +40,33 @@ def answers(port, head):
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory):
+def server(tmp_path_factory):
+    """Port and key of gunicorn with one worker, which reports no error of its own."""
     folder = tmp_path_factory.mktemp("heads")
     command = ("gunicorn", "--config", str(ROOT / "deploy" / "gunicorn.conf.py"))
     settings = {"GRAMWATT_BIND": "127.0.0.1:0", "GRAMWATT_WORKERS": "1"}
-    ensure_home_key(folder / "home")
+    key = ensure_home_key(folder / "home")
     with running(folder, *command, **settings) as process:
         found = process.says(r"Listening at: http://127.0.0.1:(\d+) ")
         eventually(lambda: "Booting worker" in process.text, 60)
-        yield int(found[1])
+        yield int(found[1]), key
+        assert "Traceback" not in process.text
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_an_ambiguous_head_is_refused_and_the_connection_closed(port, name):
-    found = answers(port, HEADS[name])
+def test_an_ambiguous_head_is_refused_and_the_connection_closed(server, name):
+    found = answers(server[0], HEADS[name])
     assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 ")), found[:200]
     assert found.count(b"\r\n\r\n") == 1, found  # one answer
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_torn_chunks_are_a_bad_request_and_the_connection_is_closed(server, name):
+    port, key = server
+    head = (
+        f"POST /v1/jobs/j/records HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+        "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    found = answers(port, head.encode() + CHUNKS[name])
+    assert found.startswith(b"HTTP/1.1 400 "), found[:200]
+    assert found.count(b"HTTP/1.1 ") == 1, found  # what follows is not read as a request

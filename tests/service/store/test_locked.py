@@ -13,23 +13,14 @@ from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.store import database
 from gramwatt.service.store.database import Store
 from tests.journals import journal, lines
-from tests.service.keyed import add, client_of
-
-WAIT_S = 2.0
+from tests.service.keyed import add, client_of, statements
 
 
 @pytest.fixture
-def locked(light, monkeypatch):
-    """The service, whose file another connection has locked for writing; a wait takes 2 s."""
-    monkeypatch.setattr(database, "_BUSY", f"PRAGMA busy_timeout = {WAIT_S * 1000:.0f}")
+def locked(light):
+    """The service, whose file another connection may lock for writing; a wait takes 30 s."""
     with closing(sqlite3.connect(light.store.path, isolation_level=None)) as other:
         yield light, other
-
-
-def timed(work):
-    began = time.monotonic()
-    result = work()
-    return result, time.monotonic() - began
 
 
 def test_a_read_waits_for_no_write(locked, clock):
@@ -47,30 +38,31 @@ def test_a_read_waits_for_no_write(locked, clock):
     used_at = list_keys(service).keys[0].last_used_at
     other.execute("BEGIN IMMEDIATE")
     for path in paths:
-        answer, took_s = timed(lambda path=path: ask.get(path))
-        assert (answer.status_code, took_s < WAIT_S / 2) == (200, True), (path, took_s)
+        began = time.monotonic()
+        assert ask.get(path).status_code == 200
+        assert time.monotonic() - began < database.BUSY_TIMEOUT_S, path
     assert list_keys(service).keys[0].last_used_at == used_at
     other.rollback()
     ask.get("/v1/jobs")
     assert list_keys(service).keys[0].last_used_at > used_at
 
 
-def test_uploads_that_wait_together_are_refused_together(locked):
+def test_uploads_that_wait_together_are_refused_together(locked, monkeypatch):
+    monkeypatch.setattr(database, "_BUSY", "PRAGMA busy_timeout = 2000")
     service, other = locked
     app = create_app(service)
 
     def upload(number):
         name = f"job-{number}"
-        return timed(lambda: app.test_client().send(name, journal(name)))
+        return app.test_client().send(name, journal(name)).status_code
 
-    assert upload(5)[0].status_code == 200
+    assert upload(5) == 200
     other.execute("BEGIN IMMEDIATE")
-    with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(upload, range(4)))
-    assert {answer.status_code for answer, _ in answers} == {503}
-    assert max(took_s for _, took_s in answers) < 1.7 * WAIT_S
+    with statements(service) as sent, ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(upload, range(4))) == {503}
+    assert sent.count("BEGIN IMMEDIATE") <= 2  # each is a wait; of four, one may come late
     other.rollback()
-    assert upload(9)[0].status_code == 200
+    assert upload(9) == 200
 
 
 def test_wal_is_no_choice_behind_a_link_to_another_file_system(tmp_path, monkeypatch):
