@@ -101,8 +101,9 @@ FEW_SEQUENCES = 32.0
 TOO_SLOW = math.log(1.05)
 IN_TURN = ("llama.cpp", "mlx")
 """Frameworks for one user, which put layers on several devices that work one after another."""
-ONE_BUS = 0.02
-"""How far the bandwidths of one silicon in two products differ at most."""
+ONE_BUS, ONE_CHIP = 0.02, 0.25
+"""How far bandwidth and FP32 rate of one silicon in two products differ at most (an A30 has the
+bandwidth of an RTX 3090 and a third of its rate)."""
 LAPTOP = "laptop"
 SMALL = ("module", "computer", "edge")
 """Hosts of small devices, which are options only for the edge and for work that runs on one."""
@@ -799,11 +800,15 @@ def _one_a_family(rows: Sequence[Change], work: Work) -> list[Change]:
 
 
 def _same_silicon(now: Hardware, device: Device) -> bool:
-    """Tell whether a whole device has the chip and the memory bus of another."""
-    one, other = now.memory_bandwidth_gbs, device.board.memory_bandwidth_gbs
-    if one is None or other is None or device.piece is not None or now.id == device.board.id:
+    """Tell whether a whole device has the chip and the memory bus of another, by their rates."""
+    board = device.board
+    if device.piece is not None or now.id == board.id or now.architecture != board.architecture:
         return False
-    return now.architecture == device.board.architecture and abs(one / other - 1) < ONE_BUS
+    pairs = (
+        (now.memory_bandwidth_gbs, board.memory_bandwidth_gbs, ONE_BUS),
+        (now.fp32_tflops, board.fp32_tflops, ONE_CHIP),
+    )
+    return all(one and other and abs(one / other - 1) < most for one, other, most in pairs)
 
 
 def _family(part: Hardware) -> str:

@@ -13,9 +13,10 @@ from gramwatt.sci.estimate.ranking import Log
 from gramwatt.sci.suggest.change import Change
 from gramwatt.sci.suggest.documents import HARDWARE, AnswerDoc, verdict_of
 from gramwatt.sci.suggest.embodied import carbon_ratio, with_hosts
+from gramwatt.sci.suggest.hardware import _same_silicon
 from gramwatt.sci.suggest.request import parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
-from gramwatt.sci.suggest.work import resolve, saved_g
+from gramwatt.sci.suggest.work import Device, resolve, saved_g
 from tests.sci.suggest.requests import (
     A100,
     B200,
@@ -443,3 +444,17 @@ def test_a_device_without_matrix_units_says_less_of_one_with_them() -> None:
     assert row is not None
     assert row.odds < 0.75
     assert row.carbon_ratio.high > 1.27
+
+
+@pytest.mark.parametrize(
+    ("now", "other", "same"),
+    [
+        ("nvidia-rtx-5090", "nvidia-rtx-pro-6000-max-q", True),
+        ("nvidia-l40", "nvidia-l40s", True),
+        ("nvidia-rtx-3090", "nvidia-a30", False),  # one bandwidth, another chip
+        (A100, A100, False),
+    ],
+)
+def test_a_chip_under_another_name_is_known_by_its_rates(now: str, other: str, same: bool) -> None:
+    parts = (CATALOG.hardware(name) for name in (now, other))
+    assert _same_silicon(next(parts), Device.of(next(parts))) is same
