@@ -299,7 +299,7 @@ class Tracker:
         session = joined_session() if self._is_plain else None
         if session is None:
             return self._enter(by_start=False)
-        self._entered.append((session, False))  # as below, in a fifth of the time
+        self._entered.append((None, False))  # as below, in a fifth of the time: nothing to leave
         return Job(session, None)
 
     def _enter(self, *, by_start: bool) -> Job:
@@ -418,7 +418,7 @@ def _place(job: object, strict: bool) -> str | None:
     if job is not None:
         _wrong(f"job={_short(job)}: only job='new' is known", strict)
     caller = sys._getframe(2)
-    return f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
+    return f"{caller.f_code.co_filename.rpartition(os.sep)[2]}:{caller.f_lineno}"
 
 
 def _runs(function: object) -> bool:
