@@ -299,9 +299,9 @@ def tabbed(page, address, presses):
 
 
 def test_keys_go_through_the_list_in_reading_order(page):
-    assert tabbed(page, "/jobs", 26) == [
+    assert tabbed(page, "/jobs", 27) == [
         *("Skip to content", "gramwatt", *NAVIGATION),
-        *("q", "project", "state", "Show", "More filters", "Table of jobs"),
+        *("q", "project", "state", "Show", "More filters", "Compare ticked runs", "Table of jobs"),
         *("Started", "Time", "Energy", "CO2e", "SCI", "Compare at work running"),
     ]
     page.keyboard.press("Tab")
