@@ -67,9 +67,7 @@ class ReportSettings:
         from gramwatt.sci.month.documents import StatementDoc
 
         return StatementDoc(
-            organisation=self.organisation,
-            accountable=self.accountable,
-            contact=self.contact,
+            organisation=self.organisation, accountable=self.accountable, contact=self.contact
         )
 
 

@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from gramwatt.service.jobs.local_spool import (
-    has_journals,
-    ingest_spool,
-    open_store,
-)
+from gramwatt.service.jobs.local_spool import has_journals, ingest_spool, open_store
 
 if TYPE_CHECKING:
     from gramwatt.service.container import Service

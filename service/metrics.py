@@ -49,10 +49,7 @@ class Metrics:
             registry=self.registry,
         )
         self.seconds = Histogram(
-            "gramwatt_http_request_seconds",
-            "Time to answer.",
-            ("route",),
-            registry=self.registry,
+            "gramwatt_http_request_seconds", "Time to answer.", ("route",), registry=self.registry
         )
         self.lines = Counter(
             "gramwatt_ingest_lines",

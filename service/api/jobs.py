@@ -55,12 +55,7 @@ from gramwatt.service.common.requests import (
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.corrections import TAG_KEY_MOST, correct_job, open_job
 from gramwatt.service.jobs.deletion import delete_job
-from gramwatt.service.jobs.documents import (
-    JobSummary,
-    job_summary,
-    rescore,
-    wait_until_ended,
-)
+from gramwatt.service.jobs.documents import JobSummary, job_summary, rescore, wait_until_ended
 from gramwatt.service.jobs.ingest import ingest
 from gramwatt.service.jobs.intervals import intervals_page
 from gramwatt.service.jobs.lists import jobs_page, revisions_page
@@ -396,12 +391,7 @@ class RescoreAnswer(JobAnswer):
     changed: bool
 
 
-@routes.post(
-    "/v1/jobs/<job_id>/records",
-    *(*ABSENT, GONE),
-    access=Access.INGEST,
-    lines=True,
-)
+@routes.post("/v1/jobs/<job_id>/records", *(*ABSENT, GONE), access=Access.INGEST, lines=True)
 def add_records(path: JobPath) -> IngestAnswer:
     """Take in journal lines (NDJSON or a JSON array, plain or with gzip), idempotently.
 
@@ -440,10 +430,7 @@ def get_job(path: JobPath, query: WaitQuery) -> Response:
 
 
 @routes.put(
-    "/v1/jobs/<job_id>",
-    *(*ABSENT, "conflict"),
-    access=Access.INGEST,
-    media={JSON: JobAnswer},
+    "/v1/jobs/<job_id>", *(*ABSENT, "conflict"), access=Access.INGEST, media={JSON: JobAnswer}
 )
 def open_a_job(path: JobPath, body: JobBody) -> Response:
     """Open a job that has no meter of ours: what it is; its records follow.

@@ -41,14 +41,7 @@ from gramwatt.service.budgets import (
     set_budget,
 )
 from gramwatt.service.common.errors import NotReadyError
-from gramwatt.service.common.requests import (
-    BudgetsQuery,
-    Month,
-    NewBudget,
-    Page,
-    Text,
-    exactly,
-)
+from gramwatt.service.common.requests import BudgetsQuery, Month, NewBudget, Page, Text, exactly
 from gramwatt.service.erasure import DeletedProject, ErasedPerson, erase_person, erase_project
 from gramwatt.service.metrics import EXTENSION, Metrics
 from gramwatt.service.notifications import OutboxAnswer, outbox_page

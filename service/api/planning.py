@@ -27,11 +27,7 @@ from gramwatt.service.api.problems import Problem, invalid
 from gramwatt.service.api.routing import Routes
 from gramwatt.service.api.support import ABSENT, JobPath, heavy, service
 from gramwatt.service.common.requests import SpanQuery, Text
-from gramwatt.service.intensity.csv_import import (
-    IntensityAdded,
-    Row,
-    import_points,
-)
+from gramwatt.service.intensity.csv_import import IntensityAdded, Row, import_points
 from gramwatt.service.intensity.plans import LONGEST, intensity_over
 from gramwatt.service.intensity.publishers import IntensityFileError
 from gramwatt.service.jobs.advice import suggest_for

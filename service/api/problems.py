@@ -167,10 +167,7 @@ def _from_use_case(error: ServiceError) -> Response:
         response = to_response(Problem(error.code, str(error)))
         response.headers["Retry-After"] = "10"
         return response
-    names = {
-        UnknownJobError: ("close", "rejected"),
-        DeletedJobError: ("deleted_at", "deleted_by"),
-    }
+    names = {UnknownJobError: ("close", "rejected"), DeletedJobError: ("deleted_at", "deleted_by")}
     members = {name: getattr(error, name) for name in names.get(type(error), ())}
     if not members.get("rejected"):
         members.pop("rejected", None)

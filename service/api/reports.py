@@ -185,12 +185,7 @@ def year_response(year: str, project: str | None, form: JobFormat | Page) -> Res
 
 
 def job_response(
-    seen: Service,
-    job_id: str,
-    revision: int | None,
-    form: JobFormat | Page,
-    *,
-    full: bool = False,
+    seen: Service, job_id: str, revision: int | None, form: JobFormat | Page, *, full: bool = False
 ) -> Response:
     """Return the report of a job in one format, short or full, with its ETag."""
     basis = "" if form == "json" else advice_basis(service())
@@ -227,11 +222,7 @@ def month_response(
     """
     with heavy():
         text = month_text(service(), month, project, revision=revision, nil=True)
-        return with_etag(
-            tag_of(MEDIA[form], text),
-            MEDIA[form],
-            lambda: _month(text, form, whole),
-        )
+        return with_etag(tag_of(MEDIA[form], text), MEDIA[form], lambda: _month(text, form, whole))
 
 
 def _month(text: str, form: MonthFormat | Page, whole: str) -> bytes:
@@ -288,11 +279,7 @@ class BadgeQuery(Struct, frozen=True, kw_only=True):
 
 
 @badges_routes.get(
-    "/v1/badges/<path:project>.svg",
-    "not-found",
-    "not-ready",
-    access=Access.READ,
-    media={SVG: None},
+    "/v1/badges/<path:project>.svg", "not-found", "not-ready", access=Access.READ, media={SVG: None}
 )
 def badge(path: BadgePath, query: BadgeQuery) -> Response:
     """Return a project's carbon per unit, or its month's total, as a picture.

@@ -32,8 +32,7 @@ class Gate:
         typer.Option(metavar="PERCENT", help="Exit with 1 for a reliable increase above it: 5%."),
     ] = None
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with 1 too where the verdict is unknown."),
+        bool, typer.Option("--strict", help="Exit with 1 too where the verdict is unknown.")
     ] = False
 
     def failed(self, answer: RunsComparisonDoc) -> bool:

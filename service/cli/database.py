@@ -10,14 +10,7 @@ import typer
 from gramwatt.collectors.cli.options import show
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.progress import busy
-from gramwatt.service.cli.common import (
-    AsJson,
-    DatabaseUrl,
-    author,
-    open_service,
-    print_json,
-    stop,
-)
+from gramwatt.service.cli.common import AsJson, DatabaseUrl, author, open_service, print_json, stop
 
 if TYPE_CHECKING:
     from gramwatt.service.container import Service

@@ -279,11 +279,7 @@ _FIGURES: dict[str, Callable[[JobDoc], _Figures]] = {
     "operational_g": _operational,
     "lifetime_years": lambda doc: {"EL": doc.method.lifetime_years},
     "embodied_g": _embodied,
-    "total_g": lambda doc: {
-        "O": doc.operational_g,
-        "M": doc.embodied_g,
-        "C": doc.total_g,
-    },
+    "total_g": lambda doc: {"O": doc.operational_g, "M": doc.embodied_g, "C": doc.total_g},
     "sci": _sci,
 }
 

@@ -9,13 +9,7 @@ import typer
 
 from gramwatt.collectors.cli.options import group, show
 from gramwatt.collectors.settings.files import why
-from gramwatt.service.cli.common import (
-    DatabaseUrl,
-    author,
-    open_service,
-    require_month,
-    stop,
-)
+from gramwatt.service.cli.common import DatabaseUrl, author, open_service, require_month, stop
 
 
 def export_journals(
@@ -68,7 +62,5 @@ def export_parquet(
 
 
 app = group(
-    "Write all journals, or Parquet files.",
-    journals=export_journals,
-    parquet=export_parquet,
+    "Write all journals, or Parquet files.", journals=export_journals, parquet=export_parquet
 )

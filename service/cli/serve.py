@@ -43,8 +43,7 @@ class Tasks:
         typer.Option("--only-tasks", help="The periodic work, beside servers that only answer."),
     ] = False
     alive_file: Annotated[
-        Path | None,
-        typer.Option(help="With --only-tasks: a file to touch every 2 s, for a probe."),
+        Path | None, typer.Option(help="With --only-tasks: a file to touch every 2 s, for a probe.")
     ] = None
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gramwatt.collectors.cli.options import show
-from gramwatt.service.cli.common import (
-    AsJson,
-    DatabaseUrl,
-    open_service,
-    print_json,
-    stop,
-)
+from gramwatt.service.cli.common import AsJson, DatabaseUrl, open_service, print_json, stop
 
 if TYPE_CHECKING:
     from gramwatt.service.tasks.runs import RunAnswer, ScheduleAnswer, SchedulesAnswer

@@ -7,12 +7,7 @@ import shutil
 from collections.abc import Sequence
 from textwrap import TextWrapper, wrap
 
-from gramwatt.sci.figures.document import (
-    CorrectionDoc,
-    JobDoc,
-    ServiceDoc,
-    WindowDoc,
-)
+from gramwatt.sci.figures.document import CorrectionDoc, JobDoc, ServiceDoc, WindowDoc
 from gramwatt.sci.figures.formatting import (
     UNKNOWN,
     count_text,

@@ -179,8 +179,7 @@ Month = Annotated[
     ),
 ]
 Year = Annotated[
-    str,
-    Meta(title="a year; write YYYY, such as 2026", pattern=exactly(YEAR), description="YYYY."),
+    str, Meta(title="a year; write YYYY, such as 2026", pattern=exactly(YEAR), description="YYYY.")
 ]
 Limit = Annotated[int, Meta(ge=1, le=500, description="How many entries, at most.")]
 Cursor = Annotated[

@@ -83,10 +83,7 @@ def measure_both(settings: Settings) -> list[Training]:
     command = (*GRAMWATT, "run", "--project", "demo", "--name", "spirals, unchanged script", "--")
     under_run = (*command, sys.executable, str(SCRIPT), *length)
     decorated = (sys.executable, str(TRACKED_SCRIPT), *length)
-    steps = (
-        ("gramwatt run", f"run-{suffix}", under_run),
-        ("@track", f"track-{suffix}", decorated),
-    )
+    steps = (("gramwatt run", f"run-{suffix}", under_run), ("@track", f"track-{suffix}", decorated))
     printed: set[str] = set()
     return [_measure(label, job_id, line, settings, printed) for label, job_id, line in steps]
 
@@ -276,8 +273,7 @@ def demo(
         str | None, typer.Option(help="Grid zone of this machine: DE, FR, US-CAL-CISO.")
     ] = None,
     pue: Annotated[
-        float,
-        typer.Option(min=1.0, max=PUE_MAX, help="PUE of the building this machine is in."),
+        float, typer.Option(min=1.0, max=PUE_MAX, help="PUE of the building this machine is in.")
     ] = DEMO_PUE,
     seconds: Annotated[
         float, typer.Option(min=0.1, help="How long each of the two trainings lasts (s).")

@@ -101,12 +101,7 @@ class Prometheus:
             raise PrometheusError(f"{self._shown} does not answer as Prometheus does") from None
 
 
-RENAMED = {
-    "pod_name": "pod",
-    "pod_namespace": "namespace",
-    "pod_id": "pod_uid",
-    "hpc_job": "slurm",
-}
+RENAMED = {"pod_name": "pod", "pod_namespace": "namespace", "pod_id": "pod_uid", "hpc_job": "slurm"}
 """Kepler's labels and dcgm-exporter's of batch jobs, by the names that a mapping uses."""
 HOSTS = ("hostname", "Hostname", "node_name", "node", "instance")
 """Labels that may name the node, the first that is there."""

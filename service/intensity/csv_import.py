@@ -120,9 +120,7 @@ def import_csv(
     stated = origin or Origin()
     if layout is not None:
         stated = Origin(
-            stated.publisher or layout.publisher,
-            stated.licence or layout.licence,
-            stated.link,
+            stated.publisher or layout.publisher, stated.licence or layout.licence, stated.link
         )
         notes = [Notice("intensity-reused", layout.note, "g_per_kwh")] if layout.note else []
         added.notices += notes

@@ -121,12 +121,7 @@ def keep(
 
 
 def days_of(
-    service: Service,
-    zone: str,
-    signal: Signal,
-    basis: Basis,
-    start: datetime,
-    end: datetime,
+    service: Service, zone: str, signal: Signal, basis: Basis, start: datetime, end: datetime
 ) -> list[DayOfPoints]:
     """Days of a zone that overlap [start, end), from the least to the most trusted."""
     return days_of_zones(service, [zone], signal, basis, start, end)[zone]

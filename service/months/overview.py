@@ -156,10 +156,7 @@ def model_totals(service: Service) -> dict[str, dict[str, Quantity | None]]:
 
 
 def project_bars(
-    service: Service,
-    month: str,
-    names: Collection[str],
-    limits: Mapping[str, float] | None = None,
+    service: Service, month: str, names: Collection[str], limits: Mapping[str, float] | None = None
 ) -> tuple[dict[str, Bar], bool]:
     """Return the total of each of these projects in a month, and whether all are known as of now.
 

@@ -37,11 +37,7 @@ def _portions(keys: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def pending_jobs(
-    service: Service,
-    session: Session,
-    month: str,
-    project: str | None,
-    pending: Mapping[int, int],
+    service: Service, session: Session, month: str, project: str | None, pending: Mapping[int, int]
 ) -> tuple[list[Pending], list[Pending], list[ExcludedDoc]]:
     """Running and unscored jobs of the month, with the energy that has arrived; and the excluded.
 

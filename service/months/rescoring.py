@@ -46,8 +46,7 @@ def jobs_to_rescore(
             last = backfill.job if backfill.until == today else 0
             waiting.append(sa.select(Job.id).where(Job.id > last, *to_rescore()))
     statement = sa.select(sa.func.count(sa.distinct(JobMonth.job))).where(
-        JobMonth.month.in_(sorted(months)),
-        sa.or_(*(JobMonth.job.in_(jobs) for jobs in waiting)),
+        JobMonth.month.in_(sorted(months)), sa.or_(*(JobMonth.job.in_(jobs) for jobs in waiting))
     )
     if project is not None:
         statement = statement.where(JobMonth.project == project)

@@ -17,14 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.month.documents import MonthDoc, RevisedDoc
-from gramwatt.sci.month.revised import (
-    CAUSES,
-    Cause,
-    JobRow,
-    MonthDifference,
-    by_cause,
-    job_changes,
-)
+from gramwatt.sci.month.revised import CAUSES, Cause, JobRow, MonthDifference, by_cause, job_changes
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service

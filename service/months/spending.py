@@ -202,11 +202,7 @@ def _month(
     if spent is None and not (unknown or jobs_running):  # all that there are may be excluded
         spent = Quantity.exact(0.0, "gCO2e", "declared", "no job in the month")
     return MonthSpending(
-        spent=spent,
-        days=by_day,
-        running=len(running),
-        unknown=unknown,
-        began_before=began_before,
+        spent=spent, days=by_day, running=len(running), unknown=unknown, began_before=began_before
     )
 
 

@@ -15,13 +15,7 @@ from msgspec.structs import asdict
 
 from gramwatt.sci.figures.document import QualityDoc
 from gramwatt.sci.figures.formatting import jobs_text
-from gramwatt.sci.figures.quantity import (
-    Quantity,
-    bare,
-    kind_of_sum,
-    of_sources,
-    weakest,
-)
+from gramwatt.sci.figures.quantity import Quantity, bare, kind_of_sum, of_sources, weakest
 from gramwatt.sci.month.columns import ENDS, JOB_TERMS
 from gramwatt.sci.month.documents import (
     AdviceRow,

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from gramwatt.sci.month.documents import MonthDoc
-from gramwatt.sci.month.yearly import (
-    YearDoc,
-    months_of_year,
-    year_document,
-    year_totals,
-)
+from gramwatt.sci.month.yearly import YearDoc, months_of_year, year_document, year_totals
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import NoDataError
 from gramwatt.service.container import Service

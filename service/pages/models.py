@@ -15,11 +15,7 @@ from gramwatt.service.jobs.models import models_page
 from gramwatt.service.months.overview import model_totals
 from gramwatt.service.pages.frame import PER_PAGE, page, query, route
 
-PERSONAS = {
-    "provider": "Making the model",
-    "consumer": "Using the model",
-    "other": "Other work",
-}
+PERSONAS = {"provider": "Making the model", "consumer": "Using the model", "other": "Other work"}
 
 
 class ModelsQuery(Page, frozen=True, kw_only=True):

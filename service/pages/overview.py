@@ -29,14 +29,7 @@ from gramwatt.service.api.access import Access
 from gramwatt.service.api.routing import from_strings
 from gramwatt.service.api.support import caller, heavy, service
 from gramwatt.service.budgets import BudgetRow, budgets_page, limits_kg, set_budget, standing
-from gramwatt.service.common.requests import (
-    MONTH,
-    JobList,
-    NewBudget,
-    Page,
-    ProjectQuery,
-    exactly,
-)
+from gramwatt.service.common.requests import MONTH, JobList, NewBudget, Page, ProjectQuery, exactly
 from gramwatt.service.jobs.lists import list_jobs
 from gramwatt.service.jobs.projects import project_names, projects_page
 from gramwatt.service.months.overview import Bar, month_overview, project_bars

@@ -80,12 +80,7 @@ class Provider(Protocol):
         ...
 
 
-def in_steps(
-    readings: Iterable[Reading],
-    step_s: int,
-    start: datetime,
-    end: datetime,
-) -> Values:
+def in_steps(readings: Iterable[Reading], step_s: int, start: datetime, end: datetime) -> Values:
     """Return the readings within [start, end) as values in steps, in whatever order they come.
 
     A step that ends later is left out: its value may change until it is over. Of several

@@ -75,10 +75,7 @@ class Http:
             raise ProviderError(f"{self._host} is not asked without https")
 
     def ask(
-        self,
-        path: str,
-        parse: Callable[[bytes], T],
-        query: Mapping[str, str] | None = None,
+        self, path: str, parse: Callable[[bytes], T], query: Mapping[str, str] | None = None
     ) -> T:
         """Return the parsed answer to GET; an answer that cannot be parsed is a failure of the
         host.

@@ -81,10 +81,7 @@ def end(service: Service, key: int, error: str | None) -> None:
 def interrupt(service: Service) -> None:
     """Call interrupted what still runs: its process died, or no longer leads."""
     going = sa.update(TaskRun).where(TaskRun.outcome == "running")
-    values = {
-        "outcome": "interrupted",
-        "error": "its process ended, or another took over the lead",
-    }
+    values = {"outcome": "interrupted", "error": "its process ended, or another took over the lead"}
     with service.store.write() as session:
         session.execute(going.values(values))
 
