@@ -24,9 +24,8 @@ from gramwatt.service.config import ReportSettings, ServiceConfig, sqlite_url
 from gramwatt.service.container import Service
 from gramwatt.service.jobs.documents import job_document
 from gramwatt.service.jobs.ingest import ingest
-from gramwatt.service.months.report import keep_month
+from gramwatt.service.months.report import keep_month, year_report
 from gramwatt.service.months.revisions import job_table
-from gramwatt.service.months.year import year_report
 from gramwatt.service.rendering import MonthFormat, render_job, render_month, render_year
 from gramwatt.service.store.columns import read_month, to_text
 from gramwatt.service.store.migrate import upgrade

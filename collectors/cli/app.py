@@ -60,7 +60,7 @@ MORE = {
     "evidence": _service("cli.evidence:app", "a score with all its inputs, scored again by others"),
     "import": _service("cli.imports:app", "codecarbon, Prometheus, journals, grid intensity"),
     "export": _service("cli.export:app", "all journals, or Parquet files"),
-    "rm": _service("cli.corrections:rm", "delete a job for good"),
+    "rm": _service("cli.jobs:rm", "delete a job for good"),
     "sync": _cli("sync:sync", "send or score what is spooled"),
     "login": _cli("login:login", "store a key for a server"),
     "slurm": _cli("slurm:app", "measure every job of a Slurm node"),

@@ -33,9 +33,8 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.advice import comparison
 from gramwatt.service.jobs.documents import document_version, job_document
 from gramwatt.service.months.badges import project_badge
-from gramwatt.service.months.report import keep_month, month_text
+from gramwatt.service.months.report import keep_month, month_text, year_report
 from gramwatt.service.months.revisions import JobTable, compare, job_table
-from gramwatt.service.months.year import year_report
 from gramwatt.service.rendering import (
     JOB_FORMATS,
     MEDIA,

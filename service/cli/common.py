@@ -202,3 +202,11 @@ def author() -> str:
     from gramwatt.collectors.settings.identity import user_id
 
     return user_id(resolve().allow_host_names)
+
+
+def log_act(service: Service, action: str, subject: str) -> None:
+    """Add an entry to the audit log, by this user."""
+    from gramwatt.service.access import audit
+    from gramwatt.service.container import Caller
+
+    audit.log(service.for_caller(Caller(author())), action, subject)

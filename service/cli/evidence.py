@@ -13,10 +13,10 @@ from gramwatt.collectors.settings.files import whole_file, why
 from gramwatt.collectors.settings.progress import bar
 from gramwatt.service.cli.common import (
     AsJson,
-    author,
     current_service,
     job_errors,
     job_id,
+    log_act,
     own_store_alone,
     print_json,
     service_config,
@@ -42,8 +42,6 @@ def evidence_export(
 ) -> None:
     """Write everything that a score or a month is computed from to one file."""
     from gramwatt.reports.printable import file_name
-    from gramwatt.service.access import audit
-    from gramwatt.service.container import Caller
     from gramwatt.service.evidence import NEEDS, EvidenceError, KeyFileError, export, kind_of
 
     project = query.project
@@ -68,8 +66,7 @@ def evidence_export(
         except OSError as error:
             stop(1, f"cannot write {path}: {why(error)}")
         of_project = f" of {project}" if project else ""
-        caller = service.for_caller(Caller(author()))
-        audit.log(caller, "exported", f"evidence of {name}{of_project}")
+        log_act(service, "exported", f"evidence of {name}{of_project}")
     print(path)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from gramwatt.collectors.cli.options import group, show
 from gramwatt.collectors.settings.files import why
-from gramwatt.service.cli.common import DatabaseUrl, author, open_service, require_month, stop
+from gramwatt.service.cli.common import DatabaseUrl, log_act, open_service, require_month, stop
 
 
 def export_journals(
@@ -21,8 +21,6 @@ def export_journals(
 
     With --user the jobs of one person, which is an entry of gramwatt admin log.
     """
-    from gramwatt.service.access import audit
-    from gramwatt.service.container import Caller
     from gramwatt.service.jobs.ingest import export_journals as export
 
     with open_service(database_url) as service:
@@ -31,7 +29,7 @@ def export_journals(
         except OSError as error:
             stop(1, f"cannot write to {folder}: {why(error)}")
         done = f"{len(exported.written)} journals{f' of {user}' if user else ''}, to {folder}"
-        audit.log(service.for_caller(Caller(author())), "exported", done)
+        log_act(service, "exported", done)
     for name in exported.left_out:
         show(f"gramwatt: {name} is left out: its intervals were deleted", err=True)
     number = len(exported.written)
@@ -47,8 +45,6 @@ def export_parquet(
 ) -> None:
     """Write jobs, the rows of months and intervals as Parquet files, for DuckDB, Spark, pandas."""
     from gramwatt.service import lake
-    from gramwatt.service.access import audit
-    from gramwatt.service.container import Caller
 
     require_month(month)
     with open_service(database_url) as service:
@@ -57,7 +53,7 @@ def export_parquet(
         except lake.LakeError as error:
             stop(1, error.message)
         done = f"Parquet of {month or 'all months'}, to {place}"
-        audit.log(service.for_caller(Caller(author())), "exported", done)
+        log_act(service, "exported", done)
     show(f"{number} month{'' if number == 1 else 's'} written to {place}")
 
 

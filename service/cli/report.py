@@ -203,7 +203,7 @@ def report_year(
     """Write the report of a year, out of those of its months; prints the files' names."""
     from gramwatt.reports.printable import file_name
     from gramwatt.service import rendering
-    from gramwatt.service.months.year import year_report
+    from gramwatt.service.months.report import year_report
 
     checked_text("year", Year, year)
     own_store_alone()

@@ -11,8 +11,8 @@ import typer
 
 from gramwatt.collectors.cli.options import grouped, show
 from gramwatt.collectors.settings.files import why
+from gramwatt.service.cli.admin import admin_service
 from gramwatt.service.cli.common import DatabaseUrl, author, refusals, service_config, stop
-from gramwatt.service.cli.keys import admin_service
 
 
 @dataclass(frozen=True, slots=True)

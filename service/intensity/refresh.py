@@ -20,15 +20,9 @@ from gramwatt.sci.figures.errors import LookupFailed
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.lookup import STAGES, StoredIntensity, last_stage
 from gramwatt.service.intensity.points import FINAL, SeriesName, keep
-from gramwatt.service.providers.base import (
-    SCORED,
-    Kind,
-    Provider,
-    ProviderError,
-    RestingError,
-    Values,
-)
+from gramwatt.service.providers.base import SCORED, Kind, ProviderError, RestingError, Values
 from gramwatt.service.providers.chain import providers_of
+from gramwatt.service.providers.http import Provider
 from gramwatt.service.store.columns import from_us, span_us, to_us
 from gramwatt.service.store.intensity_sources import IntensityQuestion
 from gramwatt.service.store.job_labels import ZONE

@@ -12,9 +12,11 @@ from sqlalchemy.orm import Session
 from gramwatt.sci.figures.quantity import Quantity, bare
 from gramwatt.sci.month.documents import DeletedRow, ExcludedDoc
 from gramwatt.sci.month.month import Pending, excluded_row
+from gramwatt.sci.score.version import ENGINE_VERSION
 from gramwatt.service.container import Service
 from gramwatt.service.store.columns import read_head, text_from_us
 from gramwatt.service.store.models import Deletion, Job, is_pending
+from gramwatt.service.store.months import FactorBackfill, JobMonth
 
 DAY_US = 86_400_000_000
 KEYS_AT_ONCE = 500
@@ -137,3 +139,44 @@ def _deleted(row: Deletion, month: str) -> DeletedRow:
         deleted_by=row.deleted_by,
         reason=row.reason,
     )
+
+
+NEWEST_BACKFILL = sa.select(FactorBackfill).where(FactorBackfill.id == 1)
+"""How far scores follow the factors; no row before the first periodic work."""
+
+
+def factors_of(service: Service) -> str:
+    """Return what scores are made of beside a job's own lines and intensity over time."""
+    life = service.config.lifetime_years
+    parts = (ENGINE_VERSION, service.catalog.version, service.config.zone, life)
+    return " ".join(map(str, parts))
+
+
+def to_rescore() -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions on jobs that can be scored again: ended, scored, with intervals."""
+    return Job.state != "running", Job.revision > 0, Job.intervals_deleted_us.is_(None)
+
+
+def jobs_to_rescore(
+    service: Service, session: Session, months: Collection[str], project: str | None
+) -> int:
+    """Return how many jobs of these months wait to be scored again.
+
+    With lines that arrived since, with the engine, catalog and settings of now, or with intensity
+    that has arrived since. The months before count with one whose report shows them.
+    """
+    backfill = session.scalars(NEWEST_BACKFILL).one_or_none()
+    waiting = [sa.select(Job.id).where(is_pending(), Job.state != "running", Job.revision > 0)]
+    if backfill is not None:  # else nobody will score them
+        due = Job.rescore_us.is_not(None), Job.rescore_us <= service.now_us()
+        waiting.append(sa.select(Job.id).where(*due, *to_rescore()))
+        today = factors_of(service)
+        if backfill.done != today:
+            last = backfill.job if backfill.until == today else 0
+            waiting.append(sa.select(Job.id).where(Job.id > last, *to_rescore()))
+    statement = sa.select(sa.func.count(sa.distinct(JobMonth.job))).where(
+        JobMonth.month.in_(sorted(months)), sa.or_(*(JobMonth.job.in_(jobs) for jobs in waiting))
+    )
+    if project is not None:
+        statement = statement.where(JobMonth.project == project)
+    return session.scalar(statement) or 0

@@ -10,9 +10,8 @@ from gramwatt.service.config import EACH_PROJECT
 from gramwatt.service.container import Service
 from gramwatt.service.months.badges import BADGE_MONTHS
 from gramwatt.service.months.cache import keep_sums
-from gramwatt.service.months.pending import pending_jobs, pending_keys
+from gramwatt.service.months.pending import jobs_to_rescore, pending_jobs, pending_keys
 from gramwatt.service.months.report import keep_month, months_with_data
-from gramwatt.service.months.rescoring import jobs_to_rescore
 from gramwatt.service.months.rows import changes_of
 from gramwatt.service.store.months import ALL, JobMonth, MonthlyReport, MonthSum
 

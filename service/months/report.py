@@ -16,13 +16,18 @@ from gramwatt.sci.figures.days import day_of
 from gramwatt.sci.month.document import Beside, TrendSums, month_document, months_before
 from gramwatt.sci.month.documents import MonthDoc, MonthSums
 from gramwatt.sci.month.month import pending_doc, previous_month
+from gramwatt.sci.month.yearly import YearDoc, months_of_year, year_document, year_totals
 from gramwatt.service.access.projects import one_project
 from gramwatt.service.common.errors import BusyError, NoDataError
 from gramwatt.service.container import Service
 from gramwatt.service.months import revisions
 from gramwatt.service.months.cache import month_advice, month_sums
-from gramwatt.service.months.pending import deleted_jobs, pending_jobs, pending_keys
-from gramwatt.service.months.rescoring import jobs_to_rescore
+from gramwatt.service.months.pending import (
+    deleted_jobs,
+    jobs_to_rescore,
+    pending_jobs,
+    pending_keys,
+)
 from gramwatt.service.months.rows import changes_of
 from gramwatt.service.months.spending import budget_uses
 from gramwatt.service.store.columns import from_us, read_month, to_text
@@ -255,3 +260,29 @@ def _months(session: Session) -> Iterator[str]:
     while month is not None:
         yield month
         month = session.scalar(sa.select(sa.func.min(JobMonth.month)).where(JobMonth.month > month))
+
+
+def year_report(service: Service, year: str, project: str | None = None) -> YearDoc:
+    """Return the report of a year; nothing is written. Raises NoDataError."""
+    project = one_project(service, project, f"{year}-12")
+    months = _months_of(service, year, project)
+    if not months:
+        raise NoDataError(f"no job {f'of project {project!r} ' if project else ''}in {year}")
+    now_us, settings = service.now_us(), service.config.reports
+    over = {month: now_us >= service.month_span_us(month)[1] for month in months_of_year(year)}
+    base = None
+    if settings.base_year is not None and settings.base_year != int(year):
+        before = _months_of(service, f"{settings.base_year}", project)
+        base = settings.base_year, year_totals(list(before.values()))
+    return year_document(year, project, months, over, base, settings.targets, settings.statement())
+
+
+def _months_of(service: Service, year: str, project: str | None) -> dict[str, MonthDoc]:
+    """Return the reports of the months of a year that have data, the newest with its advice."""
+    documents: dict[str, MonthDoc] = {}
+    for month in reversed(months_of_year(year)):
+        try:
+            documents[month] = month_alone(service, month, project, advised=not documents)
+        except NoDataError:
+            continue
+    return dict(sorted(documents.items()))

@@ -1,4 +1,4 @@
-"""What every provider offers, and what it answers: values in equal steps, by quality."""
+"""What every provider answers: values in equal steps, by quality."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gramwatt.sci.figures.document import Quality
 from gramwatt.sci.grid.fuels import is_explained, mix_intensity
@@ -39,6 +39,8 @@ class Kind(NamedTuple):
     scope: Scope
 
 
+DERIVED = Kind("average", "lifecycle", "production")
+"""What our factors make of generation by fuel."""
 SCORED = ("average", "lifecycle")
 """Signal and basis that scores use."""
 
@@ -58,26 +60,6 @@ class Values:
     start: datetime
     step_s: int
     by_quality: Mapping[Quality, Sequence[float]] = field(default_factory=dict)
-
-
-class Provider(Protocol):
-    """A publisher of grid intensity; `longest` is the longest span of one question."""
-
-    name: str
-    licence: str
-    longest: timedelta
-
-    def kinds(self, zone: str) -> Sequence[Kind]:
-        """Return what is asked of it for the zone, the preferred kind first; empty for others."""
-        ...
-
-    def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:
-        """Return what was, within [start, end) and at most `longest`; raises ProviderError."""
-        ...
-
-    def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
-        """Return what is expected from `now` on; None where it makes none. Raises ProviderError."""
-        ...
 
 
 def in_steps(readings: Iterable[Reading], step_s: int, start: datetime, end: datetime) -> Values:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from gramwatt.service.config import Account, IntensitySettings
-from gramwatt.service.providers.base import SCORED, Provider
+from gramwatt.service.providers.base import SCORED
 from gramwatt.service.providers.eia import Eia
 from gramwatt.service.providers.electricity_maps import ElectricityMaps
 from gramwatt.service.providers.energinet import Energinet
 from gramwatt.service.providers.entsoe import Entsoe
+from gramwatt.service.providers.http import Provider
 from gramwatt.service.providers.uk import UkCarbonIntensity
 
 _MAKERS: Mapping[str, Callable[[Account], Provider]] = {

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gramwatt.sci.grid.fuels import STORAGE
-from gramwatt.service.config import Account
 from gramwatt.service.providers.base import (
+    DERIVED,
     AnswerError,
     Generation,
     Kind,
@@ -22,9 +22,8 @@ from gramwatt.service.providers.base import (
     number,
     readings,
 )
-from gramwatt.service.providers.http import Http
+from gramwatt.service.providers.http import Provider
 
-DERIVED = Kind("average", "lifecycle", "production")
 HOUR, STEP_S = timedelta(hours=1), 3600
 ROWS_MOST = 5000
 """As many as the API gives at once."""
@@ -45,16 +44,13 @@ FUELS: Mapping[str, str] = {
 }
 
 
-class Eia:
+class Eia(Provider):
     """Balancing authorities of the United States, from 2018 on."""
 
     name = "eia"
     licence = "public domain"
+    address = "https://api.eia.gov"
     longest = timedelta(days=10)
-
-    def __init__(self, account: Account) -> None:
-        self._http = Http(account.url or "https://api.eia.gov")
-        self._key = account.key
 
     def kinds(self, zone: str) -> Sequence[Kind]:
         """Derived from generation."""
@@ -88,10 +84,6 @@ class Eia:
             return in_steps(readings(generation, kind.basis), STEP_S, start, end)
 
         return self._http.ask("v2/electricity/rto/fuel-type-data/data/", parse, query)
-
-    def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
-        """None: it forecasts demand only."""
-        return None
 
 
 def _start(period: str) -> datetime:

@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gramwatt.sci.figures.document import Quality
-from gramwatt.service.config import Account
 from gramwatt.service.providers.base import Kind, Reading, Values, expect, in_steps, moment, number
-from gramwatt.service.providers.http import Http
+from gramwatt.service.providers.http import Provider
 
 STEP_S = 3600
 PUBLISHED = Kind("average", "lifecycle", "consumption")
@@ -23,16 +22,14 @@ RECENT = timedelta(hours=23)
 AHEAD = timedelta(hours=72)
 
 
-class ElectricityMaps:
+class ElectricityMaps(Provider):
     """All zones of Electricity Maps; estimated hours are marked as such by the API."""
 
     name = "electricity-maps"
     licence = "by contract with Electricity Maps"
+    address = "https://api.electricitymaps.com"
     longest = timedelta(days=10)
-
-    def __init__(self, account: Account) -> None:
-        url = account.url or "https://api.electricitymaps.com"
-        self._http = Http(url, {"auth-token": account.key})
+    key_header = "auth-token"
 
     def kinds(self, zone: str) -> Sequence[Kind]:
         """Lifecycle, with imports."""

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from gramwatt.sci.figures.document import Quality
-from gramwatt.service.config import Account
 from gramwatt.service.providers.base import Kind, Reading, Values, expect, in_steps, moment, number
-from gramwatt.service.providers.http import Http
+from gramwatt.service.providers.http import Provider
 
 STEP_S = 300
 PUBLISHED = Kind("average", "direct", "consumption")
@@ -22,15 +21,13 @@ LOCAL_MOST = timedelta(hours=2)
 AHEAD = timedelta(hours=24)
 
 
-class Energinet:
+class Energinet(Provider):
     """Western and eastern Denmark."""
 
     name = "energinet"
     licence = "CC-BY-4.0"
+    address = "https://api.energidataservice.dk"
     longest = timedelta(days=7)
-
-    def __init__(self, account: Account) -> None:
-        self._http = Http(account.url or "https://api.energidataservice.dk")
 
     def kinds(self, zone: str) -> Sequence[Kind]:
         """Published, with imports."""

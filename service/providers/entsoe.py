@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from xml.etree import ElementTree  # entities are refused before it reads
 
 from gramwatt.sci.grid.fuels import STORAGE
-from gramwatt.service.config import Account
 from gramwatt.service.providers.base import (
+    DERIVED,
     AnswerError,
     Generation,
     Kind,
@@ -23,9 +23,8 @@ from gramwatt.service.providers.base import (
     moment,
     readings,
 )
-from gramwatt.service.providers.http import Http, StatusError
+from gramwatt.service.providers.http import Provider, StatusError
 
-DERIVED = Kind("average", "lifecycle", "production")
 FUELS: Mapping[str, str] = {
     **dict.fromkeys(("B02", "B03", "B05", "B07", "B08"), "coal"),
     **dict.fromkeys(("B11", "B12"), "hydro"),
@@ -96,16 +95,13 @@ AREAS: Mapping[str, str] = {
 """Energy identification code of each zone."""
 
 
-class Entsoe:
+class Entsoe(Provider):
     """Zones of Europe, from 2015 on."""
 
     name = "entsoe"
     licence = "ENTSO-E's terms; CC-BY-4.0 for what its list of free re-use names"
+    address = "https://web-api.tp.entsoe.eu"
     longest = timedelta(days=7)
-
-    def __init__(self, account: Account) -> None:
-        self._http = Http(account.url or "https://web-api.tp.entsoe.eu")
-        self._key = account.key
 
     def kinds(self, zone: str) -> Sequence[Kind]:
         """Derived from generation."""
@@ -128,10 +124,6 @@ class Entsoe:
             if error.status == 400 and NO_DATA in error.body:
                 return nothing
             raise
-
-    def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
-        """None: it forecasts wind and sun only."""
-        return None
 
 
 def _values(body: bytes, zone: str, start: datetime, end: datetime) -> Values:

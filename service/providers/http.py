@@ -1,4 +1,4 @@
-"""The one HTTP client of all providers: bounded, patient, and never in the way.
+"""What every provider offers, and the one HTTP client of all: bounded, patient, never in the way.
 
 An answer has at most `LARGEST_B` bytes and `WHOLE_S` seconds. A host that fails or says "later" is
 backed off from by the whole process, in which only the task `refresh-intensity` asks.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -18,7 +20,8 @@ import requests
 
 from gramwatt.collectors.settings.http import new_session
 from gramwatt.collectors.settings.keys import is_loopback
-from gramwatt.service.providers.base import ProviderError, RestingError
+from gramwatt.service.config import Account
+from gramwatt.service.providers.base import Kind, ProviderError, RestingError, Values
 
 CONNECT_S, READ_S, WHOLE_S = 3.05, 10.0, 30.0
 LARGEST_B = 16 * 2**20
@@ -183,3 +186,31 @@ def later_s(header: str | None, usual_s: float) -> float:
     except (TypeError, ValueError):
         return usual_s
     return min(max(wait_s, 0.0), LATER_MOST_S)
+
+
+class Provider(ABC):
+    """A publisher of grid intensity; `longest` is the longest span of one question."""
+
+    name: str
+    licence: str
+    address: str
+    longest: timedelta
+    key_header: str | None = None
+    """The header that the key is sent in; None where it is a parameter, or there is none."""
+
+    def __init__(self, account: Account) -> None:
+        self._key = account.key
+        headers = {self.key_header: account.key} if self.key_header else {}
+        self._http = Http(account.url or self.address, headers)
+
+    @abstractmethod
+    def kinds(self, zone: str) -> Sequence[Kind]:
+        """Return what is asked of it for the zone, the preferred kind first; empty for others."""
+
+    @abstractmethod
+    def history(self, zone: str, kind: Kind, start: datetime, end: datetime) -> Values:
+        """Return what was, within [start, end) and at most `longest`; raises ProviderError."""
+
+    def forecast(self, zone: str, kind: Kind, now: datetime) -> Values | None:
+        """Return what is expected from `now` on; None where it makes none. Raises ProviderError."""
+        return None

@@ -12,25 +12,30 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gramwatt.sci.grid.fuels import IMPORTS, OTHER
-from gramwatt.service.config import Account
-from gramwatt.service.providers.base import Kind, Reading, Values, in_steps, moment, number, of_mix
-from gramwatt.service.providers.http import Http
+from gramwatt.service.providers.base import (
+    DERIVED,
+    Kind,
+    Reading,
+    Values,
+    in_steps,
+    moment,
+    number,
+    of_mix,
+)
+from gramwatt.service.providers.http import Provider
 
 STEP_S = 1800
-DERIVED = Kind("average", "lifecycle", "production")
 PUBLISHED = Kind("average", "direct", "consumption")
 AHEAD = timedelta(hours=48)
 
 
-class UkCarbonIntensity:
+class UkCarbonIntensity(Provider):
     """Great Britain, half-hourly since 2017; a forecast of 48 h of the direct intensity."""
 
     name = "uk"
     licence = "CC-BY-4.0"
+    address = "https://api.carbonintensity.org.uk"
     longest = timedelta(days=13)
-
-    def __init__(self, account: Account) -> None:
-        self._http = Http(account.url or "https://api.carbonintensity.org.uk")
 
     def kinds(self, zone: str) -> Sequence[Kind]:
         """Derived and published, of GB only."""

@@ -24,7 +24,7 @@ from gramwatt.sci.score.version import VERSIONS
 from gramwatt.service.container import Service
 from gramwatt.service.intensity.points import DAY_S
 from gramwatt.service.jobs.scoring import made_now, score_job, score_when_closed
-from gramwatt.service.months.rescoring import NEWEST_BACKFILL, factors_of, to_rescore
+from gramwatt.service.months.pending import NEWEST_BACKFILL, factors_of, to_rescore
 from gramwatt.service.store.columns import read_job
 from gramwatt.service.store.database import failure_text
 from gramwatt.service.store.intensity import IntensityArrival

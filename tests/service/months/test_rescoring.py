@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from gramwatt.service.months.report import month_report
+from gramwatt.service.months.report import month_report, year_report
 from gramwatt.service.months.sums import sum_scope
-from gramwatt.service.months.year import year_report
 from gramwatt.service.store.alerts import OutboxMessage
 from gramwatt.service.store.months import MonthlyReport, MonthSum
 from gramwatt.service.tasks import rescoring

@@ -18,8 +18,8 @@ from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.documents import rescore
 from gramwatt.service.jobs.ingest import ingest
+from gramwatt.service.months import pending
 from gramwatt.service.months import report as report_room
-from gramwatt.service.months import rescoring
 from gramwatt.service.months import revisions as revisions_room
 from gramwatt.service.months.periodic import keep_ended_months
 from gramwatt.service.months.report import keep_month, month_text
@@ -280,7 +280,7 @@ def test_new_factors_and_a_new_method_say_of_what(light, monkeypatch):
     rescore(light, "job-1", "intensity")
     keep_month(light, MAY)
     service = with_settings(light, lifetime_years=8.0)
-    for module in (boundary, rescoring):
+    for module in (boundary, pending):
         monkeypatch.setattr(module, "ENGINE_VERSION", "99")
     TASKS["rescore-factors"].action(service)
     keep_month(service, MAY)
