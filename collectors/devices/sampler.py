@@ -423,7 +423,7 @@ class Sampler:
         self._find_pause_ns = RETRY_MIN_NS
         self._ids: dict[int, str] = {}
         """Ids of devices whose own could not be read when they were added, by ordinal."""
-        self._ticks = 0
+        self._ticks = self._counted = 0
         self._due_ns = self._next_ns = self._next_fast_ns = self._next_check_ns = 0
 
     @property
@@ -730,7 +730,9 @@ class Sampler:
         self._ticks += 1
         boards: dict[int, Reading] = {}  # slices of one board have one counter
         seen: list[Device] = []
-        counts = now_ns % COUNTER_EVERY_NS < TICK_NS
+        # Not by the second: a tick may be late.
+        before, self._counted = self._counted, now_ns // COUNTER_EVERY_NS
+        counts = self._counted > before
         for device in self.devices:
             if device.boundary is not None or now_ns < device.retry_at_ns:
                 continue

@@ -60,6 +60,18 @@ def test_it_is_read_every_five_seconds_and_nothing_is_lost(tmp_path):
     assert all(item.utilisation_mean == 1.0 for item in found[2:-1])
 
 
+def test_a_tick_that_is_late_reads_the_counter_all_the_same(tmp_path):
+    rig = CostlyRig(tmp_path, gpu(SQUARE, power="mean"))
+    meter = rig.start()
+    rig.run(30, meter)
+    for _ in range(3):
+        before = rig.nvml.counted
+        past_s = meter.timeline.now_ns() / NS_PER_S % 5
+        rig.clock.sleep(5 - past_s + 1.3)
+        meter.tick()
+        assert rig.nvml.counted > before
+
+
 def test_a_recorded_training_is_billed_with_a_fifth_of_the_readings(tmp_path):
     rig = RecordedRig(tmp_path, "training", CostlyReplay)
     rig.forward(loads("training", "training")[0]["start_ns"] / NS_PER_S + 0.4)
