@@ -17,13 +17,13 @@ class _Quiet(ThreadingHTTPServer):
 
 @contextmanager
 def answering(act: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """Answer each GET, POST and PUT as `act(handler)` does; gives the server's address."""
+    """Answer each GET, POST, PUT and DELETE as `act(handler)` does; gives the server's address."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             act(self)
 
-        do_GET = do_POST = do_PUT = _answer  # noqa: N815
+        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             pass

@@ -40,7 +40,7 @@ def project_badge(service: Service, project: str, unit: str | None) -> str:
         months = kept_months(service, [present, *months_before(present, BADGE_MONTHS)], project)
     except NoDataError:
         months = {}
-    sums = {m: _decoded(stored.document) for m, stored in months.items() if stored.document}
+    sums = {m: decode(stored.document, _Sums) for m, stored in months.items() if stored.document}
     with_jobs = [m for m in months if m not in sums or sums[m].totals.jobs]
     if not with_jobs:
         return badge(project, "no data yet", f"{project}: no data yet", has_figure=False)
@@ -50,10 +50,6 @@ def project_badge(service: Service, project: str, unit: str | None) -> str:
     is_over = month < present and months[month].holds
     named = month if is_over else f"{month} so far"
     return _of_month(sums[month], named, project, unit)
-
-
-def _decoded(document: str) -> _Sums:
-    return decode(document, _Sums)
 
 
 def _of_month(sums: _Sums, month: str, project: str, unit: str | None) -> str:

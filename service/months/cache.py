@@ -72,13 +72,8 @@ def sums_by_name(
     """
     sums: dict[Name, Sums] = {}
     for name, stored in kept_sums(service, names).items():
-        if (stored.holds or as_kept) and stored.document is not None:
-            try:
-                sums[name] = decode(stored.document, kind)
-                continue
-            except msgspec.ValidationError:  # kept by another release
-                pass
-        sums[name] = decode(_made(service, name, stored.document), kind)
+        usable = readable(stored.document, kind) if stored.holds or as_kept else None
+        sums[name] = usable or decode(_made(service, name, stored.document), kind)
     return sums
 
 
@@ -106,24 +101,23 @@ def month_advice(service: Service, sums: MonthSums) -> MonthAdvice:
     service, name = service.for_every_project(), (sums.month, sums.project or ALL)
     with service.store.read() as session:
         row = session.get(MonthSum, name)
-        if row is not None and row.advice is not None and row.advised_of == row.changes:
-            try:
-                return decode(row.advice, MonthAdvice)
-            except msgspec.ValidationError:  # kept by another release
-                pass
+        is_current = row is not None and row.advised_of == row.changes
+        if row and is_current and (stored := readable(row.advice, MonthAdvice)):
+            return stored
         from gramwatt.service.months.advice import advised  # the engine, loaded where it is asked
 
         advice = advised(service, session, sums)
     # Of sums that jobs have changed since they were read it is not known how many changes they saw.
-    if row is not None and row.document is not None and _decoded(row.document) == sums:
+    if row is not None and readable(row.document, MonthSums) == sums:
         _keep(service, name, advised_of=row.made_of, advice=to_text(advice))
     return advice
 
 
-def _decoded(document: str) -> MonthSums | None:
+def readable(text: str | None, kind: type[Sums]) -> Sums | None:
+    """Return what is kept; None for nothing, and for what another release kept in its form."""
     try:
-        return decode(document, MonthSums)
-    except msgspec.ValidationError:  # kept by another release
+        return None if text is None else decode(text, kind)
+    except msgspec.ValidationError:
         return None
 
 

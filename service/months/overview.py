@@ -178,7 +178,7 @@ def _sums(
     late = [of for of, row in kept.items() if not row.holds]
     if not wait and late and _rows(service, late, project) > JOBS_SMALL:
         text = kept[month].document if month in kept else None
-        return (_decoded(text) if text else None), False
+        return (decode(text, OverviewDoc) if text else None), False
     try:
         return month_report(service, month, project), True
     except NoDataError:
@@ -217,7 +217,3 @@ def _bars(
         jobs, total_g = (row.jobs, row.total_g) if row else (0, None)
         bars.append(Bar(name, jobs, total_g, limit_kg=limits.get(name)))
     return sorted(bars, key=lambda bar: -(bar.total_g.value if bar.total_g else 0.0))
-
-
-def _decoded(text: str) -> OverviewDoc:
-    return decode(text, OverviewDoc)
