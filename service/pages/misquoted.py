@@ -78,7 +78,6 @@ FIGURES = {
     ),
     "embodied_kg": Figure("embodied carbon", "kg CO2e", _embodied_kg, lambda _part: ()),
 }
-INSTANCE_FIGURES = {"accelerators": "accelerators", "accelerator": "accelerator"}
 
 
 def misquoted(catalog: Catalog) -> list[Misquoted]:
@@ -117,9 +116,8 @@ def _instance_row(catalog: Catalog, row: dict[str, str]) -> Misquoted | None:
         return None
     share = "" if instance.share == 1 else f", {instance.share:.2g} of it"
     right = f"{instance.count:g} x {part.name}{share}"
-    what = INSTANCE_FIGURES[row["figure"]]
     return Misquoted(
-        instance.id, instance.name, what, row["wrong"], right, row["seen_in"], row["why"],
+        instance.id, instance.name, row["figure"], row["wrong"], right, row["seen_in"], row["why"],
         tuple(instance.sources),
     )  # fmt: skip
 
