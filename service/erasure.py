@@ -22,9 +22,14 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.deletion import delete_job
 from gramwatt.service.jobs.precedence import outdated
 from gramwatt.service.months.rows import empty_sums, erase_rows
-from gramwatt.service.store.access import ApiKey, BrowserSession, Project
+from gramwatt.service.store.access import (
+    ApiKey,
+    AuditEntry,
+    BrowserSession,
+    Project,
+    audit_unlocked,
+)
 from gramwatt.service.store.alerts import Alert, OutboxMessage
-from gramwatt.service.store.audit import AuditEntry, audit_unlocked
 from gramwatt.service.store.columns import text_from_us
 from gramwatt.service.store.job_labels import TAG, label_text
 from gramwatt.service.store.models import Deletion, Job, JobLabel

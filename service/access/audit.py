@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from gramwatt.service.common.requests import decode_cursor, encode_cursor
 from gramwatt.service.container import Service
-from gramwatt.service.store.audit import AuditEntry
+from gramwatt.service.store.access import AuditEntry
 from gramwatt.service.store.columns import text_from_us
 
 _LOCK = 0x6772616D

@@ -40,7 +40,7 @@ from gramwatt.service.intensity.publishers import (
 )
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.columns import upsert
-from gramwatt.service.store.intensity_sources import IntensityFile
+from gramwatt.service.store.intensity import IntensityFile
 from gramwatt.service.store.people import alias_of
 
 COLUMNS = ["start_utc", "g_per_kwh"]

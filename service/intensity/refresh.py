@@ -24,7 +24,7 @@ from gramwatt.service.providers.base import SCORED, Kind, ProviderError, Resting
 from gramwatt.service.providers.chain import providers_of
 from gramwatt.service.providers.http import Provider
 from gramwatt.service.store.columns import from_us, span_us, to_us
-from gramwatt.service.store.intensity_sources import IntensityQuestion
+from gramwatt.service.store.intensity import IntensityQuestion
 from gramwatt.service.store.job_labels import ZONE
 from gramwatt.service.store.models import Job, JobLabel
 

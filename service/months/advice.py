@@ -24,8 +24,7 @@ from gramwatt.service.months.rows import from_session
 from gramwatt.service.months.statements import LARGEST, month_scope, selecting
 from gramwatt.service.providers.base import SCORED
 from gramwatt.service.store.columns import read_job, text_from_us
-from gramwatt.service.store.intensity import IntensitySeries
-from gramwatt.service.store.intensity_sources import IntensityFile
+from gramwatt.service.store.intensity import IntensityFile, IntensitySeries
 from gramwatt.service.store.models import Job, Score
 from gramwatt.service.suggest import rows_of_own_jobs
 

@@ -45,6 +45,9 @@ OF_MODEL = (
 )
 """All that says whether sums over a model's runs still hold, so that no row of jobs is read."""
 
+SORTED = ("ended_us", "duration_s", "energy_kwh", "total_g")
+"""Columns by which lists sort jobs, beside their start."""
+
 
 class Job(Base):
     """A job: its identity, what lists show and sort by, and how far it is scored.
@@ -70,19 +73,13 @@ class Job(Base):
             Index(f"ix_jobs_by_{name}", name, "started_us", "id", "project")
             for name in ("model_id", "state", "kind", "name")
         ),
-        *(
-            Index(f"ix_jobs_in_{name}", name, "id", "project")
-            for name in ("started_us", "ended_us", "duration_s", "energy_kwh", "total_g")
-        ),
+        *(Index(f"ix_jobs_in_{name}", name, "id", "project") for name in ("started_us", *SORTED)),
         partial_index("ix_jobs_pending", "started_us", "id", "state", where=PENDING),
         Index("ix_jobs_of_model", *OF_MODEL),
         partial_index("ix_jobs_rescore", "rescore_us", "id", where="rescore_us IS NOT NULL"),
         partial_index("ix_jobs_reporter", "reporter", "id", where=REPORTED),
         Index(None, "project", "state", "started_us", "id"),
-        *(
-            Index(None, "project", name, "id")
-            for name in ("ended_us", "duration_s", "energy_kwh", "total_g")
-        ),
+        *(Index(None, "project", name, "id") for name in SORTED),
         Index("ix_jobs_job_id_prefix", "job_id", info=BY_POINT).ddl_if(dialect=POSTGRESQL),
     )
 

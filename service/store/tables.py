@@ -5,9 +5,7 @@ from __future__ import annotations
 from gramwatt.service.store import (
     access,
     alerts,
-    audit,
     intensity,
-    intensity_sources,
     journal,
     models,
     months,
@@ -17,7 +15,7 @@ from gramwatt.service.store import (
 from gramwatt.service.store.base import POSTGRESQL, Base
 
 MODULES = (
-    *(access, alerts, audit, intensity, intensity_sources, journal, models, months, people),
+    *(access, alerts, intensity, journal, models, months, people),
     serving,
 )
 """Modules with tables."""

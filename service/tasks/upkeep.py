@@ -20,7 +20,7 @@ from gramwatt.service.container import Service
 from gramwatt.service.jobs.journal import refresh_head
 from gramwatt.service.jobs.scoring import score_provisionally, score_when_closed
 from gramwatt.service.store import transfer
-from gramwatt.service.store.audit import AuditEntry, audit_unlocked
+from gramwatt.service.store.access import AuditEntry, audit_unlocked
 from gramwatt.service.store.columns import span_us, text_from_us
 from gramwatt.service.store.journal import Count, Device, Interval, Writer
 from gramwatt.service.store.models import Job, Provisional, is_pending

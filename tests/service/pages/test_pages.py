@@ -27,6 +27,7 @@ from gramwatt.service.pages.operation import SET_FIRST
 from gramwatt.service.status import effective_settings
 from gramwatt.service.store.months import MonthSum
 from gramwatt.service.tasks import runs
+from gramwatt.service.tasks.table import TASKS
 from tests.journals import body, journal, lines
 from tests.service.keyed import add, bearer
 
@@ -428,7 +429,7 @@ def test_what_is_usual_or_well_is_folded(light, client):
     for task, error in (("close-silent", None), ("outbox", "no mail server")):
         runs.end(light, runs.begin(light, task, "here"), error)
     shown = page(client, "/schedules").partition("<details")[0]
-    assert "1 of the 13 tasks is not well." in shown
+    assert f"1 of the {len(TASKS)} tasks is not well." in shown
     assert ("no mail server" in shown, "close-silent" in shown) == (True, False)
 
 

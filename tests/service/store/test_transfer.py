@@ -16,7 +16,7 @@ from gramwatt.service.access.keys import create_key
 from gramwatt.service.config import sqlite_url
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.store import transfer
-from gramwatt.service.store.audit import AuditEntry
+from gramwatt.service.store.access import AuditEntry
 from gramwatt.service.store.base import Base
 from gramwatt.service.store.database import Store
 from gramwatt.service.tasks.upkeep import back_up
