@@ -384,12 +384,6 @@ def test_days_sum_to_the_job():
         )
 
 
-def test_the_series_holds_all_the_energy():
-    doc = scored(gpu_job())
-    assert sum(point.energy_j for point in doc.series) == pytest.approx(42_000)
-    assert len(doc.series) == 6
-
-
 def test_the_last_point_of_the_series_ends_with_the_readings():
     points = scored(journal_of(h100((0, 10, 7000), (10, 12, 1400)), end_s=12)).series
     assert [point.end[17:19] for point in points] == ["10", "12"]
