@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.figures.units import kwh_from_j
+from gramwatt.sci.figures.units import kwh_from_j, s_from_years
 from gramwatt.sci.records.merge import merge
 from gramwatt.sci.score import timeseries
 from gramwatt.sci.score.allocation import allocate
@@ -93,6 +93,19 @@ def test_steps_lie_on_the_edges_of_the_grid():
     assert doc.steps.reserved_s == [1800, 3600, 0.5]
     assert doc.steps.devices[0].energy_j == pytest.approx([3000, 6000, 0])
     assert doc.steps.devices[0].intensity_g_per_kwh == pytest.approx([100, 200, 300])
+
+
+def test_embodied_terms_give_back_embodied_carbon():
+    doc = scored(job([1000.0] * 6), [100, 200, 300])
+    sums = [
+        term.te_g.value
+        * (term.time_reserved_s / s_from_years(term.lifetime_years))
+        * (term.resources_reserved / term.resources_total)
+        for term in doc.embodied_terms
+    ]
+    for ours, term in zip(sums, doc.embodied_terms, strict=True):
+        assert ours == pytest.approx(term.embodied_g.value, rel=1e-12)
+    assert fsum(sums) == pytest.approx(doc.embodied_g.value, rel=1e-12)
 
 
 def test_sixteen_accelerators_in_a_box_stay_within_one_whole():
