@@ -1,4 +1,4 @@
-"""Which sequence numbers of a writer have arrived, in a few bytes however long the job."""
+"""An upload of lines: which of them are new, which contradict others, and how they are stored."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ is sent again, and then changes nothing, because rows are keyed by the same numb
 
 @dataclass(slots=True)
 class Arrived:
-    """Numbers 1 to `contiguous`, and spans [first, last] above the first gap, in order."""
+    """Which numbers of a writer have arrived, in a few bytes however long the job: 1 to
+    `contiguous`, and spans [first, last] above the first gap, in order.
+    """
 
     contiguous: int = 0
     beyond: list[list[int]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Times as the store keeps them: whole microseconds since 1970-01-01 UTC."""
+"""Stored texts and times: documents as JSON, and whole microseconds since 1970-01-01 UTC."""
 
 from __future__ import annotations
 
