@@ -259,8 +259,8 @@ def restricted(service: Service, jobs: int, times: int) -> Measured:
         wall_ms: dict[int, list[float]] = {n: [] for n in keys if name in LISTS or n in (0, 20)}
         for number in range(max(3, times // 4)):
             for n, wall in wall_ms.items():
-                asked = address.format(n=0, m=number % 7)
-                wall.append(timed_ms(lambda _, n=n, asked=asked: keys[n](asked), 1)[0])
+                query = address.format(n=0, m=number % 7)
+                wall.append(timed_ms(lambda _, n=n, query=query: keys[n](query), 1)[0])
         whole = float(np.median(wall_ms.pop(0)))
         for n, wall in wall_ms.items():
             limit = RESTRICTED_MOST if n == len(PROJECTS) else None

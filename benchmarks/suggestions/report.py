@@ -146,10 +146,11 @@ class Results:
         first: list[Outcome] = []
         advised: list[Outcome] = []
         for source in dict.fromkeys(group.source for group in self.groups):
-            asked = [group for group in self.groups if group.source == source]
+            own = [group for group in self.groups if group.source == source]
             fitted = numbers(row for row in self.fits if row.out == source)
-            for every, own in zip((first, advised), _asked_with(self, asked, fitted), strict=True):
-                every += own
+            first_of, advised_of = _asked_with(self, own, fitted)
+            first += first_of
+            advised += advised_of
         return first, advised
 
     @cached_property
@@ -259,7 +260,7 @@ def _regret(figures: Summary) -> str:
 
 
 def _asked_with(
-    results: Results, asked: Sequence[Group], figures: Mapping[tuple[str, str], float]
+    results: Results, questions: Sequence[Group], figures: Mapping[tuple[str, str], float]
 ) -> tuple[list[Outcome], list[Outcome]]:
     """Return what comes of first answers and of advice where the ranking has other numbers."""
 
@@ -269,8 +270,8 @@ def _asked_with(
 
     engine = Engine(results.catalog)
     with mock.patch.object(ranking, "number", changed):
-        first = list(outcomes(asked, results.catalog, engine))
-        return first, list(outcomes(asked, results.catalog, engine, ADVISED))
+        first = list(outcomes(questions, results.catalog, engine))
+        return first, list(outcomes(questions, results.catalog, engine, ADVISED))
 
 
 def _kept_out(results: Results) -> Iterator[Sequence[object]]:
@@ -286,10 +287,10 @@ def _kept_out(results: Results) -> Iterator[Sequence[object]]:
 def _fight(results: Results) -> Iterator[Sequence[object]]:
     """Yield what another rule for the present power would do to the classes that it is for."""
     rules = [row for row in results.fits if row.regime.startswith("share") and row.out == "none"]
-    asked = [group for group in results.groups if group.source in FIGHTING]
+    fighting = [group for group in results.groups if group.source in FIGHTING]
     for words, figures in (("shipped", {}), ("fitted to all", numbers(rules))):
-        sides = _asked_with(results, asked, figures)
-        for name in _names(asked):
+        sides = _asked_with(results, fighting, figures)
+        for name in _names(fighting):
             first, advised = (_of(name, items) for items in sides)
             yield words, name, first.right, first.worse, advised.worse
 

@@ -49,15 +49,10 @@ def _try(server: str, key: str) -> None:
     except http.Unanswered:
         print_message("the server does not answer now: the key was not tried")
         return
-    try:
-        is_document = isinstance(answer.json(), dict)
-    except ValueError:
-        is_document = False
     if answer.status >= 500:
         print_message(f"{shown} answers {answer.status} now: the key was not tried")
-    elif not is_document:
-        strange = f"{shown} answers {answer.status}, not as gramwatt does; check the address"
-        raise _stop(1, f"{strange}; nothing was stored")
+    elif answer.document() is None:
+        raise _stop(1, f"{shown} {answer.strange}; nothing was stored")
     elif answer.status == 401:
         raise _stop(1, f"{shown} does not know this key; nothing was stored")
 

@@ -237,19 +237,13 @@ class Client:
         try:
             document: Document = answer.json()
         except ValueError:
-            text = f"{shown}: answers {answer.status}, not as gramwatt does; check the address"
-            raise ApiError(text, status=answer.status) from None
+            raise ApiError(f"{shown}: {answer.strange}", status=answer.status) from None
         return document
 
 
 def _error(shown: str, answer: Answer) -> ApiError:
     """Return the exception for an answer, with the problem document where it has one."""
-    try:
-        problem = answer.json()
-    except ValueError:
-        problem = {}
-    if not isinstance(problem, dict):
-        problem = {}
+    problem = answer.document() or {}
     detail = problem.get("detail") or problem.get("title") or answer.reason
     waits = answer.headers.get("Retry-After", "")
     kind = KINDS.get(answer.status, ApiError)

@@ -110,7 +110,8 @@ class IntelGpu(DevicePort):
         try:
             return mj_from_uj(own.energy_uj())
         except ReadFailed:
-            self._counters[index] = counter(self._cards[index])  # hwmon may be numbered anew
+            # The kernel may give the same sensor another number.
+            self._counters[index] = counter(self._cards[index])
             raise
 
     def limit_w(self, index: int) -> float | None:
@@ -151,8 +152,8 @@ def cards(root: Path) -> list[Path]:
 def counter(card: Path) -> Counter | None:
     """Return the counter of a GPU: the first that counts, else the first; None without any."""
     folders = [path for path in card.glob("hwmon/hwmon*") if text_of(path / "name") in DRIVERS]
-    all_ = [Counter(folder, channel) for folder in folders for channel in CHANNELS]
-    values = [(own, offered(own.energy_uj)) for own in all_]
+    channels = [Counter(folder, channel) for folder in folders for channel in CHANNELS]
+    values = [(own, offered(own.energy_uj)) for own in channels]
     readable = [(own, value) for own, value in values if value is not None]
     return next((own for own, value in readable if value), readable[0][0] if readable else None)
 
@@ -165,10 +166,12 @@ def tiles(card: Path) -> int:
 def visible(
     environ: Mapping[str, str], boards: Sequence[Board], tiles_of: Sequence[int]
 ) -> Visible:
-    """Return the devices of the job: those of ZE_AFFINITY_MASK (`0`, or `0.1` for a tile), within
-    them those of ONEAPI_DEVICE_SELECTOR (`level_zero:0,1`). Both count tiles as devices, or cards
-    where ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE (Level Zero's specification). A card is billed by
-    the fraction of its tiles.
+    """Return the devices of the job.
+
+    ZE_AFFINITY_MASK names devices (`0`) and tiles (`0.1`); ONEAPI_DEVICE_SELECTOR
+    (`level_zero:0,1`) chooses among these. Both count tiles as devices, or cards where
+    ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE (Level Zero's specification). A card is billed by the
+    fraction of its tiles.
     """
     of_cards = [
         [Tile(board, number) for number in range(count)]

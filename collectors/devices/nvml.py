@@ -248,7 +248,7 @@ class Nvml(DevicePort):
         return Values(counter_mj, power_mw, mean_mw)
 
     def _unread(self, index: int) -> str:
-        """Return why nothing is read, and forget what was not offered: it is asked anew, rarely."""
+        """Return why nothing is read; calls that were not offered are tried again, rarely."""
         self._not_offered = {item for item in self._not_offered if item[0] != index}
         return self.why_unread(index)
 
@@ -630,9 +630,10 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         result = visibility.by_node(name, environ, boards)
     else:
         result = visibility.by_runtime(name, environ, boards, once=True)
-    remarks = [*result.remarks, *_slice_remarks(result.billed, environ.get(name or "", ""))]
+    choice = environ.get(name or "", "")
+    remarks = [*result.remarks, *_slice_remarks(result.billed, choice)]
     mixed = len({board.name for board in boards} - {Nvml.title}) > 1
-    by_index = any(entry.isdecimal() for entry in visibility.split(environ.get(name or "", "")))
+    by_index = any(entry.isdecimal() for entry in visibility.split(choice))
     sure = environ.get(visibility.ORDER) == "PCI_BUS_ID" or len(result.billed) == len(boards)
     if name in BY_RUNTIME and mixed and by_index and not sure:
         remarks.append(

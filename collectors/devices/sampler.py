@@ -41,7 +41,7 @@ from gramwatt.collectors.devices.counter import (
 )
 from gramwatt.collectors.devices.library import LIMIT_S, Crashes, Opening
 from gramwatt.collectors.devices.shared_board import SharedBoards, SharedLedger
-from gramwatt.collectors.settings.clock import NS_PER_S, Timeline, suspended_between
+from gramwatt.collectors.settings.clock import NEVER_NS, NS_PER_S, Timeline, suspended_between
 from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule
 from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.figures.units import w_from_mw
@@ -64,7 +64,6 @@ counter takes 2 to 20 ms of the processor, in the driver, power 0.02 ms (docs/me
 real board")."""
 RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 """Pause before a driver or device that does not answer is asked again; it doubles each time."""
-NEVER_NS = 2**63
 CUTS_MAX = 20_000
 """Intervals of one device that windows may cut, some 5 MB of journal; later ones are left whole."""
 BUFFER_REACH_NS = 2 * NS_PER_S

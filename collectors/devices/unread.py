@@ -9,12 +9,7 @@ from __future__ import annotations
 
 import os
 
-from gramwatt.collectors.devices.board import (
-    DevicePort,
-    Place,
-    SourceAbsent,
-    accelerator_makers,
-)
+from gramwatt.collectors.devices.board import DevicePort, Place, SourceAbsent, accelerator_makers
 
 
 class Unread(DevicePort):

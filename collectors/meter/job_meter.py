@@ -24,7 +24,7 @@ from gramwatt.collectors.serving.count import ServerCounts
 from gramwatt.collectors.serving.presets import from_start
 from gramwatt.collectors.settings import files, identity
 from gramwatt.collectors.settings.catalogs import place_problems
-from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
+from gramwatt.collectors.settings.clock import NEVER_NS, NS_PER_S, Clock, Timeline
 from gramwatt.collectors.settings.config import Config, resolve
 from gramwatt.collectors.settings.files import first_notice_today
 from gramwatt.collectors.settings.launches import REPORTER, declared_job, launched_elsewhere
@@ -62,7 +62,6 @@ OPEN_EVERY_NS = 10 * NS_PER_S
 SETTLE_NS = NS_PER_S * 3 // 10
 """How long after a boundary its readings are complete [ns]: the search for a counter's update."""
 RETRY_EVERY_NS = NS_PER_S
-NEVER_NS = 2**63
 LOOK_EVERY_NS, LOOK_EARLY_NS = NS_PER_S * 3 // 2, NS_PER_S * 6 // 10
 """How often the job's processes are looked at [ns], and how much earlier with a reading: so that
 with one each second every reading has its look, wherever in the second the last look was."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 
 NS_PER_S = 1_000_000_000
+NEVER_NS = 2**63
+"""After every moment of a timeline."""
 SUSPENDED_LEAST_NS = NS_PER_S // 10
 """A shorter difference is the time between the readings of two clocks."""
 _BOOT = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))  # Windows has neither

@@ -452,8 +452,8 @@ def _merged(layers: list[Layer], base: Config, user_folder: Path) -> Config:
 def _accepted(
     layer: Layer, chosen: Mapping[str, Choice], problems: list[Problem]
 ) -> dict[str, Any]:
-    """Return the values of a layer that are right, tags with those of the layers below; what is
-    wrong is added to `problems`.
+    """Return the valid values of a layer, its tags added to the tags of the layers below. What is
+    not valid is added to `problems`.
     """
     accepted: dict[str, Any] = {}
     for key, raw in layer.values.items():
@@ -470,7 +470,7 @@ def _accepted(
             **accepted["tags"],
         }
         if len(accepted["tags"]) > TAGS_MAX:
-            text = f"at most {TAGS_MAX} tags with those of other places"
+            text = f"at most {TAGS_MAX} tags, counted over all places"
             problems.append(Problem(layer.origin, "tags", text))
             del accepted["tags"]
     if layer.trust is Trust.PROJECT_FILE and accepted.pop("allow_http", False):
@@ -490,8 +490,8 @@ def for_own_process(config: Config) -> dict[str, str]:
 def _server_problem(server: str, trust: Trust, key: Choice | None, allows_http: bool) -> str | None:
     """Return why neither key nor journals may go to the server that is set; None where they may.
 
-    `trust` is that of the most trusted place that names it. Without a key a repository may only
-    name a server of this machine, for which gramwatt.collectors.settings.keys knows whether it is
+    `trust` is the most trusted place that names the server. Without a key a repository may only
+    name a server of this machine; gramwatt.collectors.settings.keys tells whether that server is
     the user's.
     """
     shown = plain_address(server)

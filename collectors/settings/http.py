@@ -52,6 +52,19 @@ class Answer(NamedTuple):
         except RecursionError:
             raise ValueError("nested too deep") from None
 
+    def document(self) -> dict[str, Any] | None:
+        """Return the JSON object in the body; None where there is none, as of another server."""
+        try:
+            document = self.json()
+        except ValueError:
+            return None
+        return document if isinstance(document, dict) else None
+
+    @property
+    def strange(self) -> str:
+        """What to say behind the address of an answer that is not as gramwatt answers."""
+        return f"answers {self.status}, not as gramwatt does; check the address"
+
 
 class Unanswered(OSError):
     """No whole answer came. `late`: not in time; `refused`: nobody listens there.

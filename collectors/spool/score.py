@@ -90,13 +90,12 @@ def _of_server(job_id: str, config: Config, server: str) -> Document | None:
     try:
         with new_session(config.key_for(server)) as session:
             answer = exchange(session, "GET", url, SERVER_LIMIT_S, headers=headers)
-        document = answer.json() if answer.ok else None
-    except (Unanswered, ValueError):
+    except Unanswered:
         return None
     if answer.status in (401, 403):
         text = f"{plain_address(server)} does not show the score to this key ({answer.status})"
         raise NotTaken(REFUSED, f"{text}; one of scope read may see it")
-    return document if isinstance(document, dict) else None
+    return answer.document() if answer.ok else None
 
 
 def _of_store(job_id: str, homes: Sequence[Path], store: LocalStore) -> Document | None:

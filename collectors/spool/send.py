@@ -372,12 +372,9 @@ def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
         raise NotTaken(AWAY, f"{shown} answers {status}{text}")
     if 300 <= status < 400 and (place := answer.headers.get("Location")):
         raise NotTaken(AWAY, f"{shown} redirects to {place[:200]}; check the address")
-    try:
-        document = answer.json()
-    except ValueError:
-        document = None
-    if not isinstance(document, dict) or (answer.ok and _answered_lines(document) < lines):
-        raise NotTaken(AWAY, f"{shown} answers {status}, not as gramwatt does; check the address")
+    document = answer.document()
+    if document is None or (answer.ok and _answered_lines(document) < lines):
+        raise NotTaken(AWAY, f"{shown} {answer.strange}")
     if not answer.ok:
         reason = document.get("detail") or "check the server address and the key"
         text = " ".join(str(reason).split())[:300]

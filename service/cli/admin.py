@@ -107,10 +107,10 @@ def key_rotate(
     """Make another key of this name, scope and projects; the one before works a while longer."""
     from gramwatt.service.access.keys import rotate_key
 
-    left = _span(overlap, "--overlap", least=0) or timedelta()
+    works_for = _span(overlap, "--overlap", least=0) or timedelta()
     span = _span(expires)
     with admin_service(database_url) as service:
-        key = rotate_key(service, name, left, expires=span)
+        key = rotate_key(service, name, works_for, expires=span)
     text = f"key {name}; the one before works for {overlap} more; this is not shown again:"
     show(text, err=True)
     print(key.key)

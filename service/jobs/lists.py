@@ -311,7 +311,7 @@ def _keys(
         each = [walks(partial(_is, name)) for name in projects]
     else:  # the function keeps both databases from an index that begins with the project
         each = [walks(lambda project: [sa.func.coalesce(project, "").in_(projects)])]
-    return _walk(session, query, each, after, most) if each else []
+    return _walk(session, query, each, after, most, lazily=service.store.is_sqlite) if each else []
 
 
 def _is(name: str, project: Any) -> Iterable[Condition]:
@@ -341,6 +341,8 @@ def _walk(
     walks: Sequence[Sequence[Walk]],
     after: tuple[Any, int] | None,
     most: int,
+    *,
+    lazily: bool,
 ) -> Sequence[Key]:
     """Return the next keys that all walks of one of the sequences meet: by the column those that
     have it, then the others.
@@ -361,7 +363,7 @@ def _walk(
         if after is not None and value is None:
             yield _after_cursor(query, key, last)
 
-    read = partial(_next, query, walks, lazily=session.get_bind().dialect.name == "sqlite")
+    read = partial(_next, query, walks, lazily=lazily)
     if after is None or value is not None:
         keys += session.execute(read(of_value, most)).all()
     if len(keys) < most and column_of(query).nullable:

@@ -142,8 +142,8 @@ def test_a_number_beyond_any_float_is_refused_in_one_line(ask):
     ],
 )
 def test_a_figure_far_from_what_can_be_is_named(ask, odd, usual, words):
-    told = notices(ask(*L4, "--hours", "1", *odd.split(), "--json"))["input-implausible"]
-    assert [text for text in words if text not in told] == []
+    notes = notices(ask(*L4, "--hours", "1", *odd.split(), "--json"))["input-implausible"]
+    assert [text for text in words if text not in notes] == []
     assert "input-implausible" not in notices(ask(*L4, "--hours", "1", *usual.split(), "--json"))
 
 
@@ -159,8 +159,8 @@ def test_a_figure_far_from_what_can_be_is_named(ask, odd, usual, words):
     ],
 )
 def test_hours_beyond_the_life_of_the_part_are_named(ask, asked, flagged):
-    told = notices(ask(*L4, *asked, "--json"))
-    assert ("lifetime-exceeded" in told) == flagged
+    notes = notices(ask(*L4, *asked, "--json"))
+    assert ("lifetime-exceeded" in notes) == flagged
 
 
 def test_hours_that_contradict_device_hours_are_refused(ask):

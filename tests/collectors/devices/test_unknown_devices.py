@@ -49,8 +49,8 @@ LOST = failing("uuid", "name", "fields", "energy", "power", kind="lost")
 def run(rig: Rig, duration_s: float = 20.0, **environ: str) -> dict[str, MergedDevice]:
     """The devices of a job, without processor and memory."""
     rig.job(duration_s, environ=environ)
-    found = [d for d in rig.merged().devices if d.record.device_class not in HOST_CLASSES]
-    return {device.record.device_id: device for device in found}
+    result = [d for d in rig.merged().devices if d.record.device_class not in HOST_CLASSES]
+    return {device.record.device_id: device for device in result}
 
 
 def test_a_board_without_a_name_is_measured(tmp_path):
@@ -204,9 +204,9 @@ def test_an_accelerator_that_nothing_reads_is_not_left_out(node, vendor, tmp_pat
     place = Place(tmp_path / "root", {}, "linux", "aarch64")
     seen = [port for port in present(place) if issubclass(port, Unread)]
     assert seen == ([vendor] if vendor else [])
-    found = run(VendorRig(tmp_path / "home", lambda _: [port() for port in seen]))
-    assert [d.record.name for d in found.values()] == [f"{p.vendor}, not readable" for p in seen]
-    assert all(device.intervals == () for device in found.values())
+    result = run(VendorRig(tmp_path / "home", lambda _: [port() for port in seen]))
+    assert [d.record.name for d in result.values()] == [f"{p.vendor}, not readable" for p in seen]
+    assert all(device.intervals == () for device in result.values())
 
 
 def test_a_jetsons_own_nvml_is_inside_the_modules_sensors(tmp_path):
@@ -252,9 +252,9 @@ def test_of_a_board_in_mig_mode_its_slices_are_billed_or_it_is_said(
     environ, slices, expected, remarks
 ):
     boards = [Board(0, "GPU-a", "NVIDIA A100", slices, mig=True)]
-    found = Pynvml().visible(environ, boards)
-    assert [item.device_id for item in found.billed] == expected
-    assert len(found.remarks) == remarks
+    result = Pynvml().visible(environ, boards)
+    assert [item.device_id for item in result.billed] == expected
+    assert len(result.remarks) == remarks
 
 
 def test_a_board_of_which_one_slice_is_named_is_not_billed_whole():
@@ -427,8 +427,8 @@ def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_pat
             raise SourceAbsent("the NVIDIA driver does not answer: Unknown Error", "start it anew")
 
     write(tmp_path, dev__nvidiactl="")
-    (found,) = accelerators.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), Fails()))
-    assert (found.fix, "library" in found.detail) == ("start it anew", False)
+    (result,) = accelerators.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), Fails()))
+    assert (result.fix, "library" in result.detail) == ("start it anew", False)
 
 
 @pytest.mark.parametrize("odd", [(4294967295, None), (0, 4294967295), (160 * 2**20, 10734)])

@@ -84,26 +84,26 @@ def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(
     ],
 )
 def test_the_devices_of_a_job_and_what_says_so(tmp_path, environ, detail, state):
-    found = accelerators.nvidia(linux(tmp_path, nvml(gpu(), gpu()), **environ))[-1]
-    assert (found.what, found.state) == ("visible GPUs", state)
-    assert detail in found.detail
+    result = accelerators.nvidia(linux(tmp_path, nvml(gpu(), gpu()), **environ))[-1]
+    assert (result.what, result.state) == ("visible GPUs", state)
+    assert detail in result.detail
 
 
 def test_why_nvml_is_missing_decides_the_fix(tmp_path):
     port = nvml(absent="libnvidia-ml.so.1 not found")
     vendor = {"sys__bus__pci__devices__0000:00:04.0__vendor": "0x8086\n"}
     write(tmp_path, **vendor)
-    found = only(accelerators.nvidia(linux(tmp_path, port)))
-    assert (found.state, found.fix) == ("absent", None)
+    result = only(accelerators.nvidia(linux(tmp_path, port)))
+    assert (result.state, result.fix) == ("absent", None)
     write(tmp_path, **{"sys__bus__pci__devices__0000:41:00.0__vendor": "0x10de\n"})
-    found = only(accelerators.nvidia(linux(tmp_path, port)))
-    assert found.state == "missing"
-    assert found.fix == "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
+    result = only(accelerators.nvidia(linux(tmp_path, port)))
+    assert result.state == "missing"
+    assert result.fix == "install NVIDIA's driver, then `nvidia-smi` must list the GPU"
     write(tmp_path, **{".dockerenv": ""})
-    found = only(accelerators.nvidia(linux(tmp_path, port)))
-    assert found.fix is not None
-    assert "--gpus all" in found.fix
-    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in found.fix
+    result = only(accelerators.nvidia(linux(tmp_path, port)))
+    assert result.fix is not None
+    assert "--gpus all" in result.fix
+    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in result.fix
 
 
 def test_other_vendors_are_looked_at_with_each_device(tmp_path):
@@ -125,10 +125,10 @@ def test_a_jetson_is_integrated_and_says_that_it_was_never_run(tmp_path):
     chip = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
     rail = {"in1_label": "VDD_IN", "in1_input": "5000", "curr1_input": "1000"}
     write(tmp_path, **{chip + name: text for name, text in rail.items()})
-    found = accelerators.others(linux(tmp_path))[0]
-    assert (found.what, found.kind) == ("NVIDIA Jetson 0", "integrated")
-    assert "never run on its hardware" in found.detail
-    assert "the host is inside this figure" in found.detail
+    result = accelerators.others(linux(tmp_path))[0]
+    assert (result.what, result.kind) == ("NVIDIA Jetson 0", "integrated")
+    assert "never run on its hardware" in result.detail
+    assert "the host is inside this figure" in result.detail
 
 
 def powercap(root: Path, value: str | None = "1000000") -> None:
@@ -140,18 +140,18 @@ def powercap(root: Path, value: str | None = "1000000") -> None:
 
 def test_rapl_that_moves_is_measured(tmp_path):
     powercap(tmp_path)
-    found = host.rapl(linux(tmp_path), lambda _: powercap(tmp_path, "1004000"))
-    assert (found.state, found.kind, found.spread) == ("ok", "measured", 0.05)
-    assert found.detail.startswith("package-0 readable")
+    result = host.rapl(linux(tmp_path), lambda _: powercap(tmp_path, "1004000"))
+    assert (result.state, result.kind, result.spread) == ("ok", "measured", 0.05)
+    assert result.detail.startswith("package-0 readable")
 
 
 def test_rapl_for_root_only_gets_the_permission_line(tmp_path):
     powercap(tmp_path, None)
-    found = host.rapl(linux(tmp_path))
-    assert (found.state, found.kind, found.spread) == ("limited", "estimated", 0.75)
-    assert found.fix is not None
+    result = host.rapl(linux(tmp_path))
+    assert (result.state, result.kind, result.spread) == ("limited", "estimated", 0.75)
+    assert result.fix is not None
     root = tmp_path / "sys/class/powercap"
-    assert found.fix.splitlines()[0] == f"sudo chmod a+r {root}/*/energy_uj"
+    assert result.fix.splitlines()[0] == f"sudo chmod a+r {root}/*/energy_uj"
     write(tmp_path, **{"run__.containerenv": ""})
     inside = host.rapl(linux(tmp_path))
     assert inside.fix is not None
@@ -187,10 +187,10 @@ def test_a_trainer_that_would_start_codecarbon_by_itself_is_told(monkeypatch):
         monkeypatch.setattr(host, "find_spec", lambda name, known=installed: name in known or None)
         assert host.trackers() == []
     monkeypatch.setattr(host, "find_spec", lambda name: name)
-    found, comet = host.trackers()
+    result, comet = host.trackers()
     assert comet.detail.startswith("Comet starts codecarbon")
-    assert (found.state, 'report_to="all"' in found.detail) == ("limited", True)
-    assert 'report_to="none"' in str(found.fix)
+    assert (result.state, 'report_to="all"' in result.detail) == ("limited", True)
+    assert 'report_to="none"' in str(result.fix)
 
 
 def test_the_containers_share_of_the_host_is_told(tmp_path, monkeypatch):
@@ -212,19 +212,19 @@ def test_the_spool_says_where_and_how_full(tmp_path):
     (journal / "aaaaaaaaaaaa.jsonl").write_bytes(b"{}\n" * 500_000)
     os.utime(journal / "aaaaaaaaaaaa.jsonl", (1, 1))
     config = Config(home=home, spool_limit_mb=10.0)
-    found = places.spool(config)
-    assert found.state == "ok"
-    assert found.detail.startswith(f"{home}, 1.5 of 10 MB, 1 closed or dead journals wait for")
+    result = places.spool(config)
+    assert result.state == "ok"
+    assert result.detail.startswith(f"{home}, 1.5 of 10 MB, 1 closed or dead journals wait for")
     full = places.spool(Config(home=home, spool_limit_mb=1.0))
     assert (full.state, full.fix) == ("limited", "gramwatt sync")
 
 
 def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(tmp_path):
     config = Config(server="https://gramwatt.example/", home=tmp_path)
-    found = places.server(config, lambda *_: 200)
-    assert (found.state, "no key is set" in found.detail) == ("limited", True)
-    assert "GRAMWATT_API_KEY" in str(found.fix)
-    # The key of this user's own server is found in the home; no setting is needed there.
+    result = places.server(config, lambda *_: 200)
+    assert (result.state, "no key is set" in result.detail) == ("limited", True)
+    assert "GRAMWATT_API_KEY" in str(result.fix)
+    # The key of this user's own server is result in the home; no setting is needed there.
     ensure_home_key(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as mine:
         here = Config(server=f"http://127.0.0.1:{mine.getsockname()[1]}", home=tmp_path)
@@ -234,10 +234,10 @@ def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(
 def test_every_wrong_setting_is_told(home, monkeypatch):
     monkeypatch.setenv("GRAMWATT_PUE", "many")
     monkeypatch.setenv("GRAMWATT_ZONE", "XX")
-    found = places.settings(resolve())
-    assert {finding.state for finding in found} == {"limited"}
-    assert any("pue" in finding.detail.lower() for finding in found)
-    assert any("XX" in finding.detail for finding in found)
+    result = places.settings(resolve())
+    assert {finding.state for finding in result} == {"limited"}
+    assert any("pue" in finding.detail.lower() for finding in result)
+    assert any("XX" in finding.detail for finding in result)
     assert places.zone(resolve()).state == "missing"
 
 
@@ -362,9 +362,9 @@ def test_the_verdict_comes_first_then_what_is_not_well():
 )
 def test_the_verdict_is_the_grade_of_the_next_job(meters, zone, grade, said):
     findings = [Finding(what, "ok", "", None, kind) for what, kind in meters.items()]
-    found = outlook([*findings, Finding("grid zone", zone, "")])
-    assert found.grade == grade
-    assert said in f"{found.verdict}; {found.better}"
+    result = outlook([*findings, Finding("grid zone", zone, "")])
+    assert result.grade == grade
+    assert said in f"{result.verdict}; {result.better}"
     # The grade is that of the rules: a job on a board draws 1 / 1.45 of its energy there.
     board = meters.get("visible GPUs", meters.get("GPU 0"))
     energy: Counter[str] = Counter()

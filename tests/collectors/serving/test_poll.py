@@ -26,8 +26,8 @@ def test_the_wanted_samples_are_read_with_a_password_and_without_a_proxy(monkeyp
         send(handler, GOOD)
 
     with answering(act) as address:
-        found = read(at(address.replace("//", "//me:p%40ss@")), 0, 2.0)
-    assert found.samples == {Series("n_total", (("a", "1"),)): 5.0}
+        result = read(at(address.replace("//", "//me:p%40ss@")), 0, 2.0)
+    assert result.samples == {Series("n_total", (("a", "1"),)): 5.0}
     assert asked == [("/m?q=1", "Basic bWU6cEBzcw==")]
 
 
@@ -44,9 +44,9 @@ def test_the_wanted_samples_are_read_with_a_password_and_without_a_proxy(monkeyp
 )
 def test_a_bad_answer_is_none_and_says_why(body, status, headers, words):
     with answering(lambda handler: send(handler, body, status, **headers)) as address:
-        found = read(at(address), 0, 2.0)
-    assert (found.samples, found.down) == (None, False)
-    assert words in found.problem
+        result = read(at(address), 0, 2.0)
+    assert (result.samples, result.down) == (None, False)
+    assert words in result.problem
 
 
 def drip(handler: BaseHTTPRequestHandler) -> None:
@@ -69,9 +69,9 @@ def test_an_answer_without_end_costs_neither_time_nor_memory(monkeypatch):
     for act, words in ((drip, "in time"), (pour, "larger than 1 MiB")):
         with answering(act) as address:
             began = time.monotonic()
-            found = read(at(address), 0, 0.4)
+            result = read(at(address), 0, 0.4)
             assert time.monotonic() - began < 2
-        assert words in found.problem
+        assert words in result.problem
 
 
 def test_readings_come_before_each_whole_period_and_once_more_at_the_end(monkeypatch):

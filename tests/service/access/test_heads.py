@@ -33,10 +33,10 @@ def answers(port, head):
     """What comes back until the server closes the connection."""
     with closing(socket.create_connection(("127.0.0.1", port), 30)) as connection:
         connection.sendall(head + FOLLOWS)
-        found = b""
+        reply = b""
         while part := connection.recv(65536):
-            found += part
-        return found
+            reply += part
+        return reply
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +47,17 @@ def server(tmp_path_factory):
     settings = {"GRAMWATT_BIND": "127.0.0.1:0", "GRAMWATT_WORKERS": "1"}
     key = ensure_home_key(folder / "home")
     with running(folder, *command, **settings) as process:
-        found = process.says(r"Listening at: http://127.0.0.1:(\d+) ")
+        reply = process.says(r"Listening at: http://127.0.0.1:(\d+) ")
         eventually(lambda: "Booting worker" in process.text, 60)
-        yield int(found[1]), key
+        yield int(reply[1]), key
         assert "Traceback" not in process.text
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_an_ambiguous_head_is_refused_and_the_connection_closed(server, name):
-    found = answers(server[0], HEADS[name])
-    assert found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 ")), found[:200]
-    assert found.count(b"\r\n\r\n") == 1, found  # one answer
+    reply = answers(server[0], HEADS[name])
+    assert reply.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 ")), reply[:200]
+    assert reply.count(b"\r\n\r\n") == 1, reply  # one answer
 
 
 @pytest.mark.parametrize("name", CHUNKS)
@@ -67,6 +67,6 @@ def test_torn_chunks_are_a_bad_request_and_the_connection_is_closed(server, name
         f"POST /v1/jobs/j/records HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
         "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
-    found = answers(port, head.encode() + CHUNKS[name])
-    assert found.startswith(b"HTTP/1.1 400 "), found[:200]
-    assert found.count(b"HTTP/1.1 ") == 1, found  # what follows is not read as a request
+    reply = answers(port, head.encode() + CHUNKS[name])
+    assert reply.startswith(b"HTTP/1.1 400 "), reply[:200]
+    assert reply.count(b"HTTP/1.1 ") == 1, reply  # what follows is not read as a request

@@ -135,7 +135,7 @@ def named(service):
 def test_a_search_finds_what_a_look_at_every_job_finds(named, text, values, few, bound):
     """Every job that the caller sees: a key that is bound sees every second."""
     client, texts, keys = named
-    mine = bearer(keys[bound])
+    own_key = bearer(keys[bound])
     found = [
         job_id
         for job_id, within in texts.items()
@@ -145,7 +145,7 @@ def test_a_search_finds_what_a_look_at_every_job_finds(named, text, values, few,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lists, "VALUES_MOST", values)
         patch.setattr(lists, "FEW_MATCHES", few)
-        answer = client.get("/v1/jobs", query_string={"q": text}, headers=mine).json
+        answer = client.get("/v1/jobs", query_string={"q": text}, headers=own_key).json
         assert [job["job_id"] for job in answer["jobs"]] == found[::-1]
 
 

@@ -135,8 +135,8 @@ def test_the_rounding_of_a_sum_in_another_order_is_no_change_of_an_input(client,
     meter.seq = len(records)
     spans = [meter.interval(5e4 * k, 5e4 * (k + 1), 1e5 / (k + 3), "GPU-n1") for k in range(60)]
     ingest(light, "job-1", lines([*records, *spans, meter.end(3e6)]))
-    told = with_settings(light, zone=ZoneInfo("America/Los_Angeles"), lifetime_years=5.0)
-    assert rescore(told, "job-1", "new factors")[1] is True
+    configured = with_settings(light, zone=ZoneInfo("America/Los_Angeles"), lifetime_years=5.0)
+    assert rescore(configured, "job-1", "new factors")[1] is True
     newest, _ = rows(client)
     assert [row["what"] for row in newest["change"]["inputs"]] == [
         "days of",

@@ -51,51 +51,51 @@ def same(row: dict[str, Any], carbon: Carbon, what: str) -> None:
 
 def check_month(client: KeyedClient, company: Company, month: str) -> None:
     """Every table of a month's document, and its CSV."""
-    found = client.month(month)
+    result = client.month(month)
     jobs, whole = company.of(month), company.total(month)
-    same(found["totals"], whole, month)
-    assert found["totals"]["jobs"] == len(jobs)
-    assert found["totals"]["jobs_ended"] == sum(job.last_month == month for job in jobs)
-    assert {row["project"] for row in found["by_project"]} == {job.project for job in jobs}
-    for row in found["by_project"]:
+    same(result["totals"], whole, month)
+    assert result["totals"]["jobs"] == len(jobs)
+    assert result["totals"]["jobs_ended"] == sum(job.last_month == month for job in jobs)
+    assert {row["project"] for row in result["by_project"]} == {job.project for job in jobs}
+    for row in result["by_project"]:
         of = company.total(month, project=row["project"])
         same(row, of, f"{month} {row['project']}")
-    for row in found["projects"]:
+    for row in result["projects"]:
         of = company.total(month, project=row["project"])
         count = sum(job.counts()[month] for job in company.counted(project=row["project"]))
         assert row["count"] == near(count)
         assert row["g_per_unit"]["value"] == near(of.total / count)
-    for row in found["chargeback"]:
+    for row in result["chargeback"]:
         of = company.total(month, project=row["project"], owner=row["owner"])
         same(row, of, f"{month} {row['project']} {row['owner']}")
-    assert sum(row["jobs"] for row in found["chargeback"]) == len(jobs)
-    for row in found["ledger"]:
+    assert sum(row["jobs"] for row in result["chargeback"]) == len(jobs)
+    for row in result["ledger"]:
         of = company.total(month, state=row["outcome"])
         assert row["total_g"]["value"] == near(of.total), row["outcome"]
     by_day = company.carbon(month)
-    for row in found["days"]:
+    for row in result["days"]:
         of = by_day.pop(row["day"])
         for term in ("energy_kwh", "operational_g", "embodied_g"):
             assert row[term]["value"] == near(getattr(of, TERMS[term])), row["day"]
     assert not any(carbon.total for carbon in by_day.values())
-    check_factors(found, company, month)
-    [memo] = found["market_based"]
+    check_factors(result, company, month)
+    [memo] = result["market_based"]
     of = company.total(month, zone="DE")
     assert memo["energy_kwh"]["value"] == near(of.facility)
     assert memo["market_g"]["value"] == near(of.facility * FACTOR.g_per_kwh)
-    assert found["boundary"]["full_g"]["value"] == near(whole.total)
-    assert found["boundary"]["full_kwh"]["value"] == near(whole.facility)
-    assert sum(row["g"]["value"] for row in found["components"]) == near(whole.total)
-    method = found["method"]
+    assert result["boundary"]["full_g"]["value"] == near(whole.total)
+    assert result["boundary"]["full_kwh"]["value"] == near(whole.facility)
+    assert sum(row["g"]["value"] for row in result["components"]) == near(whole.total)
+    method = result["method"]
     assert method["pue"]["value"] == near(whole.facility / whole.kwh)
     assert method["intensity_g_per_kwh"]["value"] == near(whole.operational / whole.facility)
     row = month_of_tables(tables_of(client.get(f"/v1/reports/monthly/{month}.zip").data))
-    assert float(row["Carbon"]) * 1000 == near(found["totals"]["total_g"]["value"])
+    assert float(row["Carbon"]) * 1000 == near(result["totals"]["total_g"]["value"])
 
 
-def check_factors(found: dict[str, Any], company: Company, month: str) -> None:
+def check_factors(result: dict[str, Any], company: Company, month: str) -> None:
     table = company.factors(month)
-    for row in found["factors"]:
+    for row in result["factors"]:
         quality = "hourly" if row["quality"] == "hourly" else "annual"
         key = (row["zone"], row["pue"]["value"], quality)
         of = table.pop(key)
@@ -106,19 +106,19 @@ def check_factors(found: dict[str, Any], company: Company, month: str) -> None:
 
 
 def check_change(client: KeyedClient, company: Company, month: str, before: str) -> None:
-    found = client.month(month)
+    result = client.month(month)
     new, old = company.total(month), company.total(before)
-    same(found["previous"], old, f"before {month}")
-    assert [row["month"] for row in found["trend"]] == [m for m in MONTHS if m <= month]
-    for row in found["trend"]:
+    same(result["previous"], old, f"before {month}")
+    assert [row["month"] for row in result["trend"]] == [m for m in MONTHS if m <= month]
+    for row in result["trend"]:
         same(row, company.total(row["month"]), f"trend of {month}")
-    ratio = found["changes"]["total_g"]
+    ratio = result["changes"]["total_g"]
     assert ratio["value"] == near(new.total / old.total)
-    parts = {name: figure["value"] for name, figure in found["change_parts"].items()}
+    parts = {name: figure["value"] for name, figure in result["change_parts"].items()}
     change = parts.pop("change_g")
     assert change == near(new.total - old.total)
     assert sum(parts.values()) == near(change)
-    for row in found["project_changes"]:
+    for row in result["project_changes"]:
         of = [company.total(m, project=row["project"]) for m in (month, before)]
         figures = [row[name]["value"] for name in ("total_g", "previous_g")]
         assert figures == [near(carbon.total) for carbon in of]

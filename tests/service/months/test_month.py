@@ -129,8 +129,8 @@ def test_a_job_is_in_each_of_its_months_and_ends_in_one(client):
     across(client, -1 * H, [(-1 * H, 1 * H, 1e6)], [], 1 * H)
     across(client, -2 * H, [(-2 * H, 0, 1e6)], [], 0, job_id="until-midnight")
     april, may = client.month("2026-04"), client.month("2026-05")
-    found = [(m["totals"]["jobs"], m["totals"]["jobs_ended"]) for m in (april, may)]
-    assert found == [(2, 1), (1, 1)]
+    result = [(m["totals"]["jobs"], m["totals"]["jobs_ended"]) for m in (april, may)]
+    assert result == [(2, 1), (1, 1)]
     assert client.get("/v1/jobs/until-midnight/report").json["days"][-1]["day"] == "2026-04-30"
 
 
@@ -161,22 +161,22 @@ def test_a_running_job_is_named_and_the_month_is_not_complete(client, clock):
     # 0.1 kWh an hour, an hour of it in April; its last interval ends in June.
     june = 31 * 24 * H
     records = across(client, -H, [(-H, H, 720_000), (june - H, june + H, 720_000)], job_id="on")
-    found = client.month("2026-05")
-    assert (found["complete"], found["totals"]["jobs"]) == (False, 1)
-    running = found["jobs_running"]
+    result = client.month("2026-05")
+    assert (result["complete"], result["totals"]["jobs"]) == (False, 1)
+    running = result["jobs_running"]
     assert (running["jobs"], [row["job_id"] for row in running["named"]]) == (1, ["on"])
     assert value(running["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
     assert running["energy_kwh"]["low"] < 0.2 < running["energy_kwh"]["high"]
     assert running["named"][0]["energy_kwh"] == running["energy_kwh"]
-    assert found["jobs_unscored"] == {"jobs": 0, "energy_kwh": None, "named": []}
+    assert result["jobs_unscored"] == {"jobs": 0, "energy_kwh": None, "named": []}
     assert value(client.month("2026-04")["jobs_running"]["energy_kwh"]) == pytest.approx(0.1)
     assert client.month("2026-06")["jobs_running"]["jobs"] == 1
     end = Writer(job="on", t0=EDGE, first_seq=len(records) + 1).end(june + H)
     client.take([end])
-    found = client.month("2026-05")
-    assert (found["complete"], found["totals"]["jobs"]) == (True, 2)
-    assert found["jobs_running"] == {"jobs": 0, "energy_kwh": None, "named": []}
-    assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.3, rel=1e-12)
+    result = client.month("2026-05")
+    assert (result["complete"], result["totals"]["jobs"]) == (True, 2)
+    assert result["jobs_running"] == {"jobs": 0, "energy_kwh": None, "named": []}
+    assert value(result["totals"]["energy_kwh"]) == pytest.approx(0.3, rel=1e-12)
     assert client.month("2026-06")["complete"] is False  # the month is not over
 
 
@@ -184,10 +184,10 @@ def test_a_service_that_runs_on_is_beside_the_sums_of_a_month_and_on_its_page(cl
     across(client, 0, [(0, H, 360_000)], [], H, job_id="done")
     more = {"kind": "inference", "name": "chat", "tags": {"serving": "vllm"}}
     across(client, 0, [(0, 2 * H, 720_000)], [(H, 5)], job_id="served", **more)
-    found = client.month("2026-05")
-    (row,) = found["jobs_running"]["named"]
+    result = client.month("2026-05")
+    (row,) = result["jobs_running"]["named"]
     assert (row["job_id"], value(row["energy_kwh"])) == ("served", pytest.approx(0.2, rel=1e-12))
-    assert value(found["totals"]["energy_kwh"]) == pytest.approx(0.1, rel=1e-12)
+    assert value(result["totals"]["energy_kwh"]) == pytest.approx(0.1, rel=1e-12)
     page = client.get("/v1/reports/monthly/2026-05.html").text
     beside = " ".join(page.split()).partition("Not in the sums")[2]
     assert "Running and unscored jobs" in beside
@@ -230,10 +230,10 @@ def test_a_kept_report_gives_way_when_a_job_of_the_month_runs_again(client):
     assert client.month("2026-05")["complete"] is True
     writer = Writer("w2", job="job-1", t0=EDGE)
     client.take([writer.job(started_at=EDGE), writer.interval(H, 2 * H, 360_000)])
-    found = client.month("2026-05")
-    assert (found["complete"], found["totals"]["jobs"]) == (False, 0)
+    result = client.month("2026-05")
+    assert (result["complete"], result["totals"]["jobs"]) == (False, 0)
     # The sums leave it out, and its energy so far is all that has arrived.
-    assert value(found["jobs_running"]["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
+    assert value(result["jobs_running"]["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
     assert len(records) == 4
 
 
@@ -257,9 +257,9 @@ def test_a_job_without_a_score_is_named(client, light):
     ended = across(client, 0, [(0, H, 720_000)], job_id="ended")
     end = Writer(job="ended", t0=EDGE, first_seq=len(ended) + 1).end(H)
     ingest(light, "ended", lines([end]), score=False)
-    found = client.month("2026-05")
-    assert (found["complete"], found["totals"]["jobs"]) == (False, 1)
-    unscored = found["jobs_unscored"]
+    result = client.month("2026-05")
+    assert (result["complete"], result["totals"]["jobs"]) == (False, 1)
+    unscored = result["jobs_unscored"]
     assert (unscored["jobs"], [row["job_id"] for row in unscored["named"]]) == (1, ["ended"])
     assert value(unscored["energy_kwh"]) == pytest.approx(0.2, rel=1e-12)
 
@@ -296,8 +296,8 @@ def test_what_is_missing_is_on_the_page_and_in_the_tables(client):
 
 def test_a_month_of_running_jobs_only_has_a_report_and_is_listed(client):
     across(client, 0, [(0, H, 720_000)], job_id="on")
-    found = client.month("2026-05")
-    assert (found["totals"]["jobs"], found["jobs_running"]["jobs"]) == (0, 1)
+    result = client.month("2026-05")
+    assert (result["totals"]["jobs"], result["jobs_running"]["jobs"]) == (0, 1)
     assert "/months/2026-05" in client.get("/months").text
     assert "1 job still runs" in written(client, "2026-05", "html")
     assert client.get("/v1/reports/monthly/2026-05?project=other").status_code == 404
@@ -368,18 +368,18 @@ def days_of(start, end):
 
 def by_hand(records):
     """Energy [kWh] and R by month and term: divided by time, R over that since the count before."""
-    found = defaultdict(float)
+    result = defaultdict(float)
     begun = next(r.started_at for r in records if isinstance(r, JobRecord))
     since = {}
     for record in records:
         if isinstance(record, IntervalRecord):
             for name, share in days_of(record.start, record.end):
-                found[name, "energy_kwh"] += record.energy_j * share / 3.6e6
+                result[name, "energy_kwh"] += record.energy_j * share / 3.6e6
         elif isinstance(record, CountRecord):
             for name, share in days_of(since.get(record.unit, begun), record.at):
-                found[name, record.unit] += record.amount * share
+                result[name, record.unit] += record.amount * share
             since[record.unit] = record.at
-    return found
+    return result
 
 
 def send_in_parts(client, order, job_id, records):
@@ -394,35 +394,35 @@ def send_in_parts(client, order, job_id, records):
 def months_of(client, project):
     """The reports of 2026 and of the months before and after that have jobs of the project."""
     around = [*(f"2025-{n:02d}" for n in range(9, 13)), *(f"2027-{n:02d}" for n in range(1, 5))]
-    found = {}
+    result = {}
     for name in (*YEAR, *around):
         query = {"project": project}
         answer = client.get(f"/v1/reports/monthly/{name}.json", query_string=query)
         if answer.json["totals"]["jobs"]:  # else nil
-            found[name] = answer.json
-    return found
+            result[name] = answer.json
+    return result
 
 
 def sums_of(months):
     """Every term and R, summed over month reports."""
-    found = defaultdict(float)
+    result = defaultdict(float)
     for document in months:
         for term in TERMS:
-            found[term] += value(document["totals"][term])
+            result[term] += value(document["totals"][term])
         for unit, amount in counted(document).items():
-            found[unit] += amount
-    return dict(found)
+            result[unit] += amount
+    return dict(result)
 
 
 def sums_of_jobs(documents):
     """Every term and R, summed over whole jobs."""
-    found = defaultdict(float)
+    result = defaultdict(float)
     for document in documents:
         for term in TERMS:
-            found[term] += value(document[term])
+            result[term] += value(document[term])
         for row in document["sci"]:
-            found[row["unit"]] += row["count"]
-    return dict(found)
+            result[row["unit"]] += row["count"]
+    return dict(result)
 
 
 numbers = count()
@@ -449,8 +449,11 @@ def test_the_months_of_random_jobs_sum_to_the_year_and_to_the_jobs(client, clock
         for key, amount in by_hand(records).items():
             expected[key] += amount
     for (name, term), amount in expected.items():
-        found = {**counted(months[name]), "energy_kwh": value(months[name]["totals"]["energy_kwh"])}
-        assert found[term] == near(amount)
+        result = {
+            **counted(months[name]),
+            "energy_kwh": value(months[name]["totals"]["energy_kwh"]),
+        }
+        assert result[term] == near(amount)
     assert sums_of(months.values()) == near(sums_of_jobs(documents))
     year = sums_of(months[name] for name in YEAR if name in months)
     for term in ("operational_g", "embodied_g"):

@@ -30,9 +30,9 @@ def work(service, *names):
 
 def state(service):
     """Of the month's report: complete, revision, total and how many jobs wait."""
-    found = client_of(service).get(f"/v1/reports/monthly/{MAY}").json
-    waiting = found["jobs_to_rescore"]
-    return found["complete"], found["revision"], found["totals"]["total_g"]["value"], waiting
+    answer = client_of(service).get(f"/v1/reports/monthly/{MAY}").json
+    waiting = answer["jobs_to_rescore"]
+    return answer["complete"], answer["revision"], answer["totals"]["total_g"]["value"], waiting
 
 
 def kept(service):

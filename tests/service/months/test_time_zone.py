@@ -22,8 +22,8 @@ KWH = 600 * 240 / 60 / 1000
 
 
 def month(service, name):
-    found = client_of(service).get(f"/v1/reports/monthly/{name}").json
-    energy = found["totals"]["energy_kwh"] if "totals" in found else None
+    answer = client_of(service).get(f"/v1/reports/monthly/{name}").json
+    energy = answer["totals"]["energy_kwh"] if "totals" in answer else None
     return energy["value"] if energy else None
 
 
@@ -57,9 +57,9 @@ def test_a_deleted_job_is_of_the_month_in_which_it_started(light):
         add(berlin, name, start=start)
         delete_job(berlin, name, by="ada")
     client = client_of(berlin)
-    for found, month_ in (("may", "2026-05"), ("june", "2026-06")):
+    for answer, month_ in (("may", "2026-05"), ("june", "2026-06")):
         document = client.get(f"/v1/reports/monthly/{month_}.json").json
-        assert [row["job_id"] for row in document["deletions"]] == [found]
+        assert [row["job_id"] for row in document["deletions"]] == [answer]
 
 
 def test_another_time_zone_moves_the_days_of_known_jobs_and_says_so(light):
@@ -97,8 +97,8 @@ def test_a_running_job_and_a_budget_are_in_the_month_it_is_there(light, clock):
 
 
 def test_the_setting(light):
-    found = from_environment({"GRAMWATT_TIMEZONE": "Europe/Berlin"}).zone
-    assert found == ZoneInfo("Europe/Berlin")
+    answer = from_environment({"GRAMWATT_TIMEZONE": "Europe/Berlin"}).zone
+    assert answer == ZoneInfo("Europe/Berlin")
     assert from_environment({}).zone is UTC
     for wrong in ("Europe/Atlantis", "../etc/passwd", "+02:00"):
         with pytest.raises(ConfigError, match="GRAMWATT_TIMEZONE"):

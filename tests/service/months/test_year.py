@@ -39,37 +39,37 @@ def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service
     keep_ended_months(service)
     correct_job(service, "c", {"pue": 1.5}, by="ada", reason="hall 2")
     keep_ended_months(service)
-    found = client.get(YEAR).json
+    document = client.get(YEAR).json
     grams = {name: carbon(client, name) for name in ("old", "a", "b", "c")}
     whole = grams["a"] + grams["b"] + grams["c"]
-    assert found["totals"]["total_g"]["value"] == pytest.approx(whole, rel=1e-12)
-    assert [row["month"] for row in found["months"]] == [f"2026-{n:02}" for n in range(1, 13)]
-    rows = {row["month"][5:]: row for row in found["months"]}
+    assert document["totals"]["total_g"]["value"] == pytest.approx(whole, rel=1e-12)
+    assert [row["month"] for row in document["months"]] == [f"2026-{n:02}" for n in range(1, 13)]
+    rows = {row["month"][5:]: row for row in document["months"]}
     assert rows["02"]["total_g"]["value"] == pytest.approx(grams["a"] + grams["b"])
     assert (rows["01"]["jobs"], rows["01"]["total_g"]) == (0, None)
-    assert (rows["03"]["revision"], found["complete"], found["jobs_ended"]) == (2, True, 3)
-    base = found["base_year"]
+    assert (rows["03"]["revision"], document["complete"], document["jobs_ended"]) == (2, True, 3)
+    base = document["base_year"]
     assert (base["year"], base["total_g"]["value"]) == ("2025", pytest.approx(grams["old"]))
     assert base["change_share"] == pytest.approx(whole / grams["old"] - 1)
-    (target,) = found["targets"]
+    (target,) = document["targets"]
     assert (target["year"], target["met"]) == ("2026", True)
     assert target["share"] == pytest.approx(whole / 1000)
-    projects = {(row["project"], row["unit"]): row for row in found["projects"]}
+    projects = {(row["project"], row["unit"]): row for row in document["projects"]}
     assert projects["vision", "image"]["count"] == 60
     per_unit = (grams["a"] + grams["c"]) / 60
     assert projects["vision", "image"]["g_per_unit"]["value"] == pytest.approx(per_unit)
-    (model,) = found["models"]
+    (model,) = document["models"]
     assert (model["model_id"], model["jobs"]) == ("m-1", 2)
     assert model["g_per_unit"]["value"] == pytest.approx(per_unit)
     own = client.get(f"{YEAR}?project=speech").json
     assert own["totals"]["total_g"]["value"] == pytest.approx(grams["b"])
-    by_project = {row["project"]: row["total_g"]["value"] for row in found["by_project"]}
+    by_project = {row["project"]: row["total_g"]["value"] for row in document["by_project"]}
     assert by_project == {
         "vision": pytest.approx(grams["a"] + grams["c"]),
         "speech": pytest.approx(grams["b"]),
     }
-    assert sum(found["energy_kinds"].values()) == pytest.approx(1.0)
-    (budget,) = found["budgets"]  # of two months
+    assert sum(document["energy_kinds"].values()) == pytest.approx(1.0)
+    (budget,) = document["budgets"]  # of two months
     assert (budget["limit_kg"], budget["status"]) == (2.0, "within")
     assert budget["spent_kg"]["value"] == pytest.approx((grams["a"] + grams["c"]) / 1000)
     page = client.get(f"{YEAR}.html").text
@@ -88,14 +88,14 @@ def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service
 
 def test_a_running_year_is_not_complete_and_its_target_open(service, clock):
     clock.now = datetime(2026, 4, 2, tzinfo=UTC)
-    found = client_of(service).get(YEAR).json
-    assert (found["complete"], found["targets"][0]["met"]) == (False, None)
+    document = client_of(service).get(YEAR).json
+    assert (document["complete"], document["targets"][0]["met"]) == (False, None)
 
 
 def test_the_settings():
     env = {"GRAMWATT_BASE_YEAR": "2024", "GRAMWATT_TARGETS": "2030=8000 2027=12000"}
-    found = from_environment(env).reports
-    assert (found.base_year, found.targets) == (2024, ((2027, 12000.0), (2030, 8000.0)))
+    document = from_environment(env).reports
+    assert (document.base_year, document.targets) == (2024, ((2027, 12000.0), (2030, 8000.0)))
     for wrong in ("2027", "27=1", "2027=x"):
         with pytest.raises(ConfigError, match="GRAMWATT_TARGETS"):
             from_environment({"GRAMWATT_TARGETS": wrong})

@@ -348,10 +348,10 @@ def test_a_key_is_made_shown_once_and_revoked(light, client):
     key = re.search(r'class="key">(gw_\S+)</code>', made.text)[1]
     shown = page(client, "/keys")
     assert ("ci" in shown, key in shown) == (True, False)
-    mine = bearer(key)
+    own_key = bearer(key)
     name = bound_id("job-1", "A")
     lines_of = body(journal(name, project="A"))
-    sent = {"headers": mine, "data": lines_of, "content_type": "application/x-ndjson"}
+    sent = {"headers": own_key, "data": lines_of, "content_type": "application/x-ndjson"}
     assert client.post(f"/v1/jobs/{name}/records", **sent).status_code == 200
     assert client.post("/keys/revoke", data={"name": "ci"}).status_code == 303
     assert client.post(f"/v1/jobs/{name}/records", **sent).status_code == 401
