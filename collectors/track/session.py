@@ -310,13 +310,14 @@ class Client:
             limit_s = max(limit_s, self.patience_s)
             if lines:
                 self._wait(lambda: self.lines is not None, now + limit_s)
-            if not folder.take(PRINTED):  # another process that ended at the same moment has
-                self.lines = []
+            # Another process that ended at the same moment may have taken it and prints them.
+            read = self.lines if folder.take(PRINTED) else []
             if not self.unwritten:  # else what was counted is in memory alone
                 # A meter that still makes the lines deletes the folder itself.
                 makes_lines = lines and self.lines is None
                 limit_s = 0.0 if makes_lines else GONE_TIMEOUT_S
                 self._wait(folder.discard, time.monotonic() + limit_s)
+            self.lines = read  # what the folder said, before the meter deleted it
         else:
             print_message(_NOT_CLOSED if self.ready else _NOT_STARTED)
         return self.closed

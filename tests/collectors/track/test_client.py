@@ -249,6 +249,23 @@ def test_a_next_run_of_the_id_has_a_folder_that_the_meter_before_does_not_touch(
     assert second.stop("completed")
 
 
+def test_lines_that_were_read_stay_when_the_meter_deletes_the_folder_meanwhile(fake, monkeypatch):
+    fake("late")
+    client = Client("j", "track", {})
+    client.start()
+    client.patience_s = 60.0
+    looks: list[None] = []
+
+    def discard(folder: JobFolder) -> bool:  # the meter does it at the same moment
+        folder.remove()
+        looks.append(None)
+        return len(looks) > 1
+
+    monkeypatch.setattr(JobFolder, "discard", discard)
+    assert client.stop("completed", lines=True)
+    assert client.end_lines() == ["the figures"]
+
+
 @pytest.mark.parametrize("took_s", [1.0, 61.0])
 def test_a_job_of_more_than_a_minute_waits_longer_for_its_figures(fake, took_s):
     fake("late")
