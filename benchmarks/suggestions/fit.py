@@ -2,8 +2,8 @@
 
 The exponents of a regime maximise the likelihood of a Student t of four degrees around
 `a x ln peak + b x ln bandwidth + c x ln rated power`, by reweighting (Lange, Little and Taylor
-1989); `c` only where the ranking has one. Numbers are shipped rounded, and by hand: a figure that
-moves more with the sources than by its rounding says no more with another digit.
+1989); `c` only where the ranking has one. Numbers are shipped rounded: one that is called fitted
+lies, but for its rounding, among the fits to all sources and with each kept out.
 """
 
 from __future__ import annotations
@@ -16,10 +16,21 @@ import numpy as np
 
 from benchmarks.suggestions.groups import REFUSED, Pair
 from gramwatt.sci.catalog.catalog import Catalog
-from gramwatt.sci.estimate.ranking import QUANTILE_90, REFERENCE, is_general, level, number, peak
+from gramwatt.sci.estimate.ranking import (
+    QUANTILE_90,
+    REFERENCE,
+    RankingRow,
+    is_general,
+    level,
+    number,
+    peak,
+)
+from gramwatt.sci.figures.csv_data import rows
 
 DEGREES = 4
 ROUNDS = 60
+ROUNDING = 0.05
+"""Step to which exponents are rounded: they move more than by it with the sources."""
 PRIOR = 0.001
 """Weight of the shipped exponents in a fit, of all pairs: it holds those that no source tells."""
 
@@ -115,6 +126,21 @@ def shipped(regime: str) -> tuple[float, ...]:
         return number(f"{regime}-level"), number(f"{regime}-slope")
     exponents = number("peak", regime), number("bandwidth", regime), number("rated", regime)
     return exponents if exponents[-1] else exponents[:-1]
+
+
+def strays(fitted: Sequence[Fitted]) -> list[str]:
+    """Return the numbers of ranking.csv that are called fitted and lie beyond the fits."""
+    fits_of: dict[tuple[str, str], list[float]] = {}
+    for row in fitted:
+        for key, value in numbers([row]).items():
+            fits_of.setdefault(key, []).append(value)
+    return [
+        f"{row.regime} {row.figure}"
+        for row in rows(RankingRow)
+        if row.how == "fitted"
+        for values in [fits_of[row.figure, row.regime]]
+        if not min(values) - ROUNDING / 2 <= row.value <= max(values) + ROUNDING / 2
+    ]
 
 
 def numbers(fitted: Iterable[Fitted]) -> dict[tuple[str, str], float]:

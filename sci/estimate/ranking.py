@@ -60,7 +60,11 @@ UNRATED_W = 300.0
 
 
 class RankingRow(Row, frozen=True, kw_only=True):
-    """A number of the ranking: its regime or "all", what it is, and what it was fitted to."""
+    """A number of the ranking: its regime or "all", what it is, and what it rests on.
+
+    A fitted one is within rounding of the fits of benchmarks/suggestions; a chosen one was set with
+    the results in sight, for the reason in `basis`.
+    """
 
     files = ("ranking.csv",)
     package = "gramwatt.sci.estimate"
@@ -69,6 +73,7 @@ class RankingRow(Row, frozen=True, kw_only=True):
     regime: Cell
     figure: Cell
     value: float
+    how: Literal["fitted", "chosen"]
     basis: Cell
     source: tuple[Cell, ...]
 
