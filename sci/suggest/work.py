@@ -9,11 +9,11 @@ from functools import cache, cached_property, lru_cache
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
-from gramwatt.sci.catalog.catalog import Catalog, Hardware
+from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
 from gramwatt.sci.catalog.slices import Slice, find_part, slice_of, split_name
 from gramwatt.sci.embodied.forms import forms, part_te
 from gramwatt.sci.embodied.te import accelerator_te, host_share_te
-from gramwatt.sci.estimate.estimate import EstimateDoc
+from gramwatt.sci.estimate.estimate import VARIANTS, EstimateDoc
 from gramwatt.sci.estimate.model import DECLARED
 from gramwatt.sci.estimate.ranking import is_tuned
 from gramwatt.sci.figures.checks import Amount
@@ -74,6 +74,8 @@ power of MLPerf systems less rated power of their devices (8 x H100: 7.16 kW les
 195 W beside a 72 W card, 93 to 175 W beside 450 W)."""
 MODULE_HOST = 0.5
 """Fraction of a usual host beside a module with its own processor (an estimate)."""
+NAMED_OTHERS = 4
+"""Most names that stand beside the one that an ambiguous name is taken for."""
 UNKNOWN_KINDS = ("other", "data-prep")
 """Kinds of jobs that may be anything."""
 STRICT = ("vllm",)
@@ -432,10 +434,12 @@ def resolve(
     """
     name, count = request.hardware, request.count or 1.0
     if request.instance:
-        instance = catalog.instance(request.instance)
-        name, count = instance.hardware, instance.devices(request.count)
+        instance, remark = _machine(catalog, request.instance, request.count)
+        device = Device.of(catalog.hardware(instance.hardware))
+        count = instance.devices(request.count)
         request = structs.replace(request, instance=instance.id)
-    device, remark = _device(catalog, name) if name else (None, None)
+    else:
+        device, remark = _device(catalog, name) if name else (None, None)
     if device and device.piece:  # the driver reads the power of the whole board
         request = structs.replace(request, mean_power_w=None)
     request.check_one_provider()
@@ -477,6 +481,26 @@ def resolve(
     )
 
 
+def _machine(catalog: Catalog, name: str, count: float | None) -> tuple[Instance, Notice | None]:
+    """Return the instance of a name; of a family the first with so many devices, with a notice."""
+    try:
+        return catalog.instance(name), None
+    except AmbiguousName as error:
+        if len(error.choices) > VARIANTS:
+            raise
+        several = [catalog.instance(choice) for choice in error.choices]
+        chosen = next((row for row in several if row.count == count), several[0])
+        return chosen, _taken(name, chosen.id, error.choices, "instance")
+
+
+def _taken(name: str, taken: str, choices: Sequence[str], field: str) -> Notice:
+    others = [choice for choice in choices if choice != taken]
+    if len(others) > NAMED_OTHERS:
+        others[NAMED_OTHERS - 1 :] = [f"{len(others) - NAMED_OTHERS + 1} more"]
+    text = f"{name!r} is taken as {taken}; it may also be {' or '.join(others)}."
+    return Notice("hardware-ambiguous", text, field)
+
+
 def _device(catalog: Catalog, name: str) -> tuple[Device, Notice | None]:
     """Return the device of a name; the commonest of several that it may mean, with a notice."""
     try:
@@ -488,9 +512,7 @@ def _device(catalog: Catalog, name: str) -> tuple[Device, Notice | None]:
         if piece and piece not in chosen.mig_profiles:
             chosen = find_part(catalog, error.choices[0])[0]
         taken = f"{chosen.id} MIG {piece}" if piece else chosen.id
-        others = " or ".join(choice for choice in error.choices if choice != taken)
-        text = f"{name!r} is taken as {taken}; it may also be {others}."
-        notice = Notice("hardware-ambiguous", text, "hardware")
+        notice = _taken(name, taken, error.choices, "hardware")
         return Device.of(chosen, slice_of(chosen, piece) if piece else None), notice
 
 

@@ -368,6 +368,22 @@ def test_a_name_of_several_forms_takes_the_commonest_and_says_so() -> None:
     assert len({row.target for row in forms if row.target}) == 3
 
 
+@pytest.mark.parametrize(
+    ("instance", "count", "taken", "compared"),
+    [
+        ("p5", None, "aws:p5.4xlarge", "1 x NVIDIA H100 SXM5 80GB"),
+        ("p5", 8, "aws:p5.48xlarge", "8 x NVIDIA H100 SXM5 80GB"),
+        ("aws:g6", None, "aws:g6.xlarge", "1 x NVIDIA L4"),
+        ("P4", None, "aws:p4d.24xlarge", "8 x NVIDIA A100 SXM4 40GB"),
+    ],
+)
+def test_a_family_of_instances_takes_one_and_says_so(instance, count, taken, compared) -> None:
+    answer = ask(instance=instance, count=count, kind="training")
+    [text] = [item.message for item in answer.notices if item.code == "hardware-ambiguous"]
+    assert text.startswith(f"{instance!r} is taken as {taken}; it may also be aws:")
+    assert ("more" in text, answer.compared_with) == ("g6" in instance, compared)
+
+
 def test_what_would_make_it_surer_are_fields_of_the_request() -> None:
     assert ask(**OLD).surer[:2] == ["precision", "mean_power_w"]
     fields = parse_suggest_request(OLD).__struct_fields__
