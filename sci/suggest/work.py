@@ -432,14 +432,13 @@ def resolve(
 
     Raises LookupFailed for unknown names, ScoreError for fields that contradict each other.
     """
-    name, count = request.hardware, request.count or 1.0
+    name, count, remark = request.hardware, request.count or 1.0, None
     if request.instance:
         instance, remark = _machine(catalog, request.instance, request.count)
-        device = Device.of(catalog.hardware(instance.hardware))
-        count = instance.devices(request.count)
+        name, count = instance.hardware, instance.devices(request.count)
         request = structs.replace(request, instance=instance.id)
-    else:
-        device, remark = _device(catalog, name) if name else (None, None)
+    device, ambiguous = _device(catalog, name) if name else (None, None)
+    remark = remark or ambiguous
     if device and device.piece:  # the driver reads the power of the whole board
         request = structs.replace(request, mean_power_w=None)
     request.check_one_provider()
