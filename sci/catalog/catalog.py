@@ -181,6 +181,8 @@ class Catalog:
 
     def hardware(self, name: str) -> Hardware:
         """Return an accelerator by id, name or alias; raises AmbiguousName or LookupFailed."""
+        if name in self._hardware:  # an id needs no index of names
+            return self._hardware[name]
         try:
             return self._hardware[self._part(name)]
         except LookupFailed as error:
@@ -207,6 +209,8 @@ class Catalog:
 
         Raises AmbiguousName, or LookupFailed: with its family where the name says that.
         """
+        if name in self._cpus:
+            return self._cpus[name]
         try:
             return self._cpus[self._cpu_names.find(name)]
         except AmbiguousName:
