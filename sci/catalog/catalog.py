@@ -198,11 +198,11 @@ class Catalog:
                 meant = Resolution(tuple(boards), (), f"{name} {OF_A_BOARD}")
             if meant is None and not ambiguous and pci_ids(name):
                 meant = Resolution((), (), f"{name} {NAME_OF_PCI}")
-            if meant is None and not error.close:
-                meant = Resolution((), (), LISTS)
+            if meant is None and not ambiguous:  # costly, and of use to nobody before
+                meant = self._close(name)
             if meant is None:
                 raise
-            raise LookupFailed("hardware", name, meant.hardware, meant.reason) from None
+            raise LookupFailed("hardware", name, meant.hardware, meant.reason or None) from None
 
     def cpu(self, name: str) -> Cpu:
         """Return a CPU by id, name or alias.
@@ -363,9 +363,15 @@ class Catalog:
         ids = exact or self._of_phrase(name) or self._of_pci_ids(name)
         if len(ids) > 1:
             raise AmbiguousName("hardware", name, ids)
-        if not ids and self._hardware_names.meant(name):
-            raise LookupFailed("hardware", name)  # another maker's
-        return ids[0] if ids else self._hardware_names.find(name)
+        if not ids:
+            raise LookupFailed("hardware", name)
+        return ids[0]
+
+    def _close(self, name: str) -> Resolution:
+        """Return the parts of which an unknown name may be a misspelling."""
+        of_another_maker = self._hardware_names.meant(name)
+        close = () if of_another_maker else self._hardware_names.close(name)
+        return Resolution(close, (), "" if close else LISTS)
 
     def _meant(self, name: str) -> Sequence[str]:
         """Return the parts that a name means as it is written."""

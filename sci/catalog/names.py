@@ -210,8 +210,11 @@ class Names:
             return ids[0]
         if ids:
             raise AmbiguousName(self._what, name, ids)
-        hints = dict.fromkeys((*self.holders(name), *self.hints(name)))
-        raise LookupFailed(self._what, name, tuple(hints)[:HINTS])
+        raise LookupFailed(self._what, name, self.close(name))
+
+    def close(self, name: str) -> tuple[str, ...]:
+        """Return the ids that an unknown name may mean, those of names that hold it first."""
+        return tuple(dict.fromkeys((*self.holders(name), *self.hints(name))))[:HINTS]
 
     def meant(self, name: str) -> tuple[str, ...]:
         """Return the ids that a name means: one, several, or none of an unknown name."""
@@ -221,14 +224,19 @@ class Names:
 
     def hints(self, name: str) -> list[str]:
         """Return the ids of the most similar names and beginnings of names, best first."""
+        part, beginnings = self._key(name), self._beginnings
+        begun = [text for text in beginnings if text[:1] == part[:1]]
+        near = similar(part, beginnings, LEAST_LIKE) + similar(part, begun, LEAST_LIKE_IF_BEGUN)
+        return list(dict.fromkeys(row_id for text in near for row_id in beginnings[text]))[:HINTS]
+
+    @cached_property
+    def _beginnings(self) -> Mapping[str, Sequence[str]]:
+        """The ids of each beginning of a name, cut between two words."""
         beginnings: dict[str, list[str]] = {}
         for core, row_id in self._cores:
             for count in range(1, len(core) + 1):
                 beginnings.setdefault("".join(core[:count]), []).append(row_id)
-        part = self._key(name)
-        begun = [text for text in beginnings if text[:1] == part[:1]]
-        near = similar(part, beginnings, LEAST_LIKE) + similar(part, begun, LEAST_LIKE_IF_BEGUN)
-        return list(dict.fromkeys(row_id for text in near for row_id in beginnings[text]))[:HINTS]
+        return beginnings
 
     def holders(self, name: str) -> tuple[str, ...]:
         """Return the ids of names that have these words, in any order, others beside or not."""
