@@ -49,9 +49,9 @@ def carbon_ratio(
     now_o, now_m = operational.value, embodied.value
     new_o, follows = now_o * math.exp(energy.value), 0.0
     ownership = work.request.ownership or "rented"
+    making = work.making_g_h(target) if target else embodied
     if ownership == "rented":
-        making = work.making_g_h(target).value if target else now_m
-        new_m, follows = making * math.exp(time.value) * devices * paid, 1.0
+        new_m, follows = making.value * math.exp(time.value) * devices * paid, 1.0
         idle = target.idle if target else None
         if idle and paid > 1:
             waste = idle.value * (paid - 1) * devices * work.grid_g_per_wh.value
@@ -66,7 +66,7 @@ def carbon_ratio(
     fraction, before = new_o / whole, now_o / (now_o + now_m)
     moved = fraction * energy.spread + follows * (1 - fraction) * time.spread
     if target is not None and follows:  # two makings err apart
-        moved = math.hypot(moved, (1 - fraction) * log_of(work.making_g_h(target)).spread)
+        moved = math.hypot(moved, (1 - fraction) * log_of(making).spread)
     shared = math.hypot(log_of(operational).spread, log_of(embodied).spread)
     spread = math.hypot(moved, (fraction - before) * shared)
     return Log(math.log(whole / (now_o + now_m)), spread)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -262,8 +262,9 @@ def _without_present(
     """Return the rows over the best of them, with absolute figures where the work is known."""
     rest: list[LeftOutDoc] = []
     rows: list[Change] = []
-    estimates: dict[str, EstimateDoc | None] = {}
-    bases = ((pair, _row(work.on(*pair), *pair)) for pair in fitting)
+    estimates = _estimates(work, fitting)
+    by_carbon = sorted(fitting, key=lambda pair: _least(estimates.get(pair[0].part.id)))
+    bases = ((pair, _row(work.on(*pair), *pair)) for pair in by_carbon)
     base = next((pair for pair, row in bases if row and row.carbon), None)
     if base is None:
         return [], [_incomparable(device) for device, _ in fitting]
@@ -276,9 +277,6 @@ def _without_present(
             row = _row(at, device, count)
             rows += [row] if row else []
             rest += [] if row else [_incomparable(device)]
-        for row in rows:
-            if row.id not in estimates:
-                estimates[row.id] = _estimate(work, row)
         rows = _with_estimates(work, rows, estimates)
         best = min(rows, key=order)
         if best.device in tried:  # the best, or two of which each is the better over the other
@@ -291,38 +289,56 @@ def _without_present(
     return rows, rest
 
 
+class Estimated(NamedTuple):
+    """The estimate of a device, and its carbon, energy and time for the same work as others."""
+
+    answer: EstimateDoc
+    figures: tuple[float, float, float]
+
+
+def _least(estimated: Estimated | None) -> float:
+    return estimated.figures[0] if estimated else math.inf
+
+
+def _estimates(work: Work, fitting: Sequence[tuple[Device, float]]) -> dict[str, Estimated]:
+    """Return the training or the serving on each device by its id, as far as it is known."""
+    estimates = {}
+    for device, count in fitting:
+        answer = _estimate(work, device, count)
+        figures = _of_same_work(answer) if answer else None
+        if answer and figures:
+            estimates[device.part.id] = Estimated(answer, figures)
+    return estimates
+
+
 def _with_estimates(
-    work: Work, rows: list[Change], estimates: Mapping[str, EstimateDoc | None]
+    work: Work, rows: list[Change], estimates: Mapping[str, Estimated]
 ) -> list[Change]:
     """Return the rows with figures of `estimate` where all have them: then these are the order.
 
     Their spread against each other stays: an estimate errs alike on all.
     """
-    answers = {row.id: answer for row in rows if (answer := estimates[row.id])}
-    shares = {name: _of_same_work(answer) for name, answer in answers.items()}
-    if not rows or len(shares) < len(rows) or None in shares.values():
+    known = [item for row in rows if (item := estimates.get(row.target or ""))]
+    if not rows or len(known) < len(rows):
         return rows
-    first = min(shares.values(), key=lambda share: share or ())
+    first = min(estimated.figures for estimated in known)
     timed = work.request.tokens is not None
 
-    def over(log: Log | None, row: Change, at: int) -> Log | None:
-        share = shares[row.id]
-        if log is None or share is None or first is None:
-            return log
-        return Log(math.log(share[at] / first[at]), log.spread)
+    def over(log: Log | None, figure: float, least: float) -> Log | None:
+        return log and Log(math.log(figure / least), log.spread)
 
     return [
         replace(
             row,
-            carbon=over(row.carbon, row, 0),
-            energy=over(row.energy, row, 1),
-            time=over(row.time, row, 2),
+            carbon=over(row.carbon, figures[0], first[0]),
+            energy=over(row.energy, figures[1], first[1]),
+            time=over(row.time, figures[2], first[2]),
             total_g=answer.total_g if timed else None,
             energy_kwh=answer.energy_kwh if timed else None,
             time_h=answer.time_h if timed else None,
             g_per_million_tokens=answer.g_per_million_tokens,
         )
-        for row, answer in ((row, answers[row.id]) for row in rows)
+        for row, (answer, figures) in zip(rows, known, strict=True)
     ]
 
 
@@ -337,12 +353,12 @@ def _of_same_work(answer: EstimateDoc) -> tuple[float, float, float] | None:
     return values[0] * share, values[1] * share, values[2] * share
 
 
-def _estimate(work: Work, row: Change) -> EstimateDoc | None:
+def _estimate(work: Work, device: Device, count: float) -> EstimateDoc | None:
     """Return the training or the serving on a device; None where the request does not say it."""
-    request, device = work.request, row.device
-    if request.model_parameters is None or device is None or device.piece is not None:
+    request = work.request
+    if request.model_parameters is None or device.piece is not None:
         return None
-    fields: dict[str, Any] = {"hardware": device.part.id, "count": row.count}
+    fields: dict[str, Any] = {"hardware": device.part.id, "count": count}
     if not request.trains:
         fields |= {
             "kind": "inference",
