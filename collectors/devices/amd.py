@@ -9,7 +9,6 @@ compute partitions shows as several functions of one PCI device, which share a s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -29,6 +28,7 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     Visible,
     decoded,
+    may_open,
     offered,
     pci_devices,
 )
@@ -72,7 +72,7 @@ class AmdSmi(LibraryPort):
         """Return whether a job can use an AMD GPU of its own: the driver's node may be opened, and
         the PCI bus, where it is visible, has more than graphics inside a processor.
         """
-        if not os.access(place.root / "dev/kfd", os.R_OK | os.W_OK):
+        if not may_open(place.root, "kfd"):
             return False
         if not any((place.root / "sys/bus/pci/devices").glob("*")):
             return True
@@ -86,11 +86,11 @@ class AmdSmi(LibraryPort):
         self.ordered = False
 
     def start(self) -> None:
-        """Start amdsmi and list its GPUs."""
+        """Start amdsmi and list its GPUs that a job may use."""
         flags = getattr(self.lib, "AmdSmiInitFlags", None)
         self.lib.amdsmi_init(*([flags.INIT_AMD_GPUS] if flags else []))
         listed = list(self.lib.amdsmi_get_processor_handles())
-        order = self._hip_order(listed)
+        order = [place for place in self._hip_order(listed) if self._may_use(listed[place])]
         sensors = self._find_sensors(listed)
         self._handles = [listed[place] for place in order]
         self._sensors = [sensors[place] for place in order]
@@ -191,6 +191,14 @@ class AmdSmi(LibraryPort):
             for position in positions:
                 sensors[position] = (listed[min(positions)], 1 / len(positions))
         return sensors
+
+    def _may_use(self, handle: Any) -> bool:
+        """Return whether a job may open a GPU's render node, or its node is not known: in a
+        container amdsmi lists those of the whole machine (ROCm-docker #49).
+        """
+        folder = self.root / "sys/bus/pci/devices" / self._address(handle) / "drm"
+        nodes = [f"dri/{node.name}" for node in folder.glob("renderD*")]
+        return not nodes or may_open(self.root, *nodes)
 
     def _hip_order(self, listed: list[Any]) -> list[int]:
         """Return positions in HIP's order: by its own index (ROCm 6.4), else by KFD node (6.3)."""

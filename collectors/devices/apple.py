@@ -16,10 +16,12 @@ from gramwatt.collectors.devices.board import (
     NotSupported,
     Place,
     ReadFailed,
+    offered,
 )
 
 PARTS = ("cpu_total_mj", "gpu_mj", "gpu_sram_mj", "ane_mj", "dram_mj")
 """Parts that do not overlap; the clusters and managers are inside cpu_total_mj."""
+NEEDED = ("cpu_total_mj", "gpu_mj")
 
 
 class AppleSilicon(LibraryPort):
@@ -28,6 +30,7 @@ class AppleSilicon(LibraryPort):
     vendor, title = "Apple", "Apple silicon"
     meter = "apple-ioreport"
     library = "zeus_apple_silicon"
+    native = True
     advice, silent = "pip install zeus-apple-silicon", "IOReport does not answer"
     device_class = "module"
     counter_survives = False
@@ -44,7 +47,13 @@ class AppleSilicon(LibraryPort):
     def start(self) -> None:
         """Start the monitor."""
         self._monitor = self.lib.AppleEnergyMonitor()
-        self._parts = frozenset(self._read())
+        self._parts: frozenset[str] = frozenset()
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return whether the figure is without the memory, as on some releases of macOS."""
+        if "dram_mj" in (offered(self._read) or ("dram_mj",)):
+            return ()
+        return ("IOReport gives no energy of this Mac's memory; it is not in the figure.",)
 
     def count(self) -> int:
         """Return 1: a Mac has one chip."""
@@ -56,13 +65,16 @@ class AppleSilicon(LibraryPort):
         return Board(index, "apple-soc", name, includes_host=True)
 
     def energy_mj(self, index: int) -> float:
-        """Return the energy of the whole chip since the monitor was made [mJ]."""
+        """Return the energy of the whole chip since the monitor was made [mJ]: of the parts that
+        the first complete answer has.
+        """
         parts = self._read()
-        if not {"cpu_total_mj", "gpu_mj"} <= self._parts:
-            raise NotSupported("IOReport gives neither processor nor GPU energy of this chip")
-        if parts.keys() != self._parts:  # a part less would look like a reset
+        if not parts.keys() >= {*NEEDED}:
+            raise NotSupported("IOReport gives not both processor and GPU energy of this chip")
+        self._parts = self._parts or frozenset(parts)
+        if not self._parts <= parts.keys():  # a part less would look like a reset
             raise ReadFailed("IOReport left out a part of the chip")
-        return sum(parts.values())
+        return sum(parts[name] for name in self._parts)
 
     def _read(self) -> dict[str, int]:
         metrics = self._monitor.get_cumulative_energy()

@@ -9,6 +9,7 @@ SourceError
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -260,7 +261,7 @@ class DevicePort:
         """Return the power [mW], its mean over the last second where the driver gives that, without
         the counter, which may be costly to read.
         """
-        return self.power_mw(index)
+        return plausible(self.power_mw(index))
 
     def power_samples(self, index: int, since_us: int) -> list[tuple[int, int]]:
         """Return the driver's own power samples after `since_us`: (its time [us], power [mW]).
@@ -272,6 +273,10 @@ class DevicePort:
     def profile(self, index: int, *, full: bool) -> Profile:
         """Return how the device runs; what changes slowly only where `full`."""
         return Profile()
+
+    def users(self, index: int) -> tuple[GpuUser, ...]:
+        """Return the processes with work on the device since the last call."""
+        self._lacks("list of processes")
 
     def limit_w(self, index: int) -> float | None:
         """Return the power limit in force [W]; None where it is not known."""
@@ -344,6 +349,13 @@ def offered(call: Callable[[], Answer]) -> Answer | None:
         return None
 
 
+def plausible(figure: float) -> float:
+    """Return a figure of a driver's; raises ReadFailed for one that no counter or sensor has."""
+    if not 0 <= figure < math.inf:
+        raise ReadFailed(f"it answers {figure}")
+    return figure
+
+
 def answers(*calls: Callable[[], float | None], none: Callable[[], str]) -> list[float | None]:
     """Return what each call answers, None for each that fails in whatever way.
 
@@ -354,7 +366,8 @@ def answers(*calls: Callable[[], float | None], none: Callable[[], str]) -> list
     errors: list[Exception] = []
     for call in calls:
         try:
-            values.append(call())
+            value = call()
+            values.append(None if value is None else plausible(value))
         except Exception as error:
             values.append(None)
             errors.append(error)
@@ -463,6 +476,15 @@ def accelerator_makers(root: Path) -> set[str]:
     folder = root / "sys/class/accel"
     paths = folder.glob("accel*/device/vendor") if folder.exists() else ()
     return {text for path in paths if (text := text_of(path))}
+
+
+def may_open(root: Path, *nodes: str) -> bool:
+    """Return whether this process may use a file in /dev that matches one of `nodes`.
+
+    What a container sees in /sys is the whole machine's, and not what its jobs can use.
+    """
+    paths = (path for node in nodes for path in (root / "dev").glob(node))
+    return any(os.access(path, os.R_OK | os.W_OK) for path in paths)
 
 
 def pci_devices(root: Path, maker: str, *classes: str) -> list[Path]:

@@ -23,6 +23,7 @@ from gramwatt.collectors.devices.board import (
     Visible,
     accelerator_makers,
     decoded,
+    may_open,
     offered,
 )
 from gramwatt.sci.figures.units import w_from_mw
@@ -50,14 +51,20 @@ class Pyhlml(LibraryPort):
 
     @classmethod
     def present(cls, place: Place) -> bool:
-        """Return whether there is a node of the driver."""
-        return (place.root / "dev/hl0").exists() or PCI_ID in accelerator_makers(place.root)
+        """Return whether a job may open a device: by the node of older drivers, or of newer ones,
+        which other makers have too.
+        """
+        return may_open(place.root, "hl[0-9]*") or (
+            PCI_ID in accelerator_makers(place.root) and may_open(place.root, "accel/accel[0-9]*")
+        )
 
     def start(self) -> None:
         """Start HLML and list its devices."""
         self.lib.hlmlInit()
         self._count = int(self.lib.hlmlDeviceGetCount())
         self._handles: dict[int, Any] = {}
+        self._ids: dict[int, str] = {}
+        """Ids of devices that have told theirs: a lost one is looked up again by it."""
 
     def close(self) -> None:
         """Shut HLML down; never raises."""
@@ -70,7 +77,7 @@ class Pyhlml(LibraryPort):
 
     def board(self, index: int) -> Board:
         """Return a board, such as HL-225."""
-        uuid = decoded(self._ask("hlmlDeviceGetUUID", index))
+        uuid = self._ids[index] = decoded(self._ask("hlmlDeviceGetUUID", index))
         name = offered(lambda: decoded(self._ask("hlmlDeviceGetName", index))) or self.title
         memory_b = offered(lambda: self._ask("hlmlDeviceGetMemoryInfo", index).total)
         return Board(index, uuid, name, memory_b=memory_b)
@@ -106,10 +113,19 @@ class Pyhlml(LibraryPort):
     def _ask(self, call: str, index: int) -> Any:
         try:
             if index not in self._handles:
-                self._handles[index] = self.lib.hlmlDeviceGetHandleByIndex(index)
+                self._handles[index] = self._handle(index)
             return getattr(self.lib, call)(self._handles[index])
         except Exception as error:
-            raise self._meaning(error)(f"{call}: {error}") from None
+            meaning = self._meaning(error)
+            if meaning is DeviceLost:
+                self._handles.pop(index, None)
+            raise meaning(f"{call}: {error}") from None
+
+    def _handle(self, index: int) -> Any:
+        """Return a device's handle; of one that was lost by its id, as others may have moved up."""
+        if index in self._ids:
+            return self.lib.hlmlDeviceGetHandleByUUID(self._ids[index])
+        return self.lib.hlmlDeviceGetHandleByIndex(index)
 
     @staticmethod
     def _meaning(error: Exception) -> Callable[[str], Exception]:

@@ -9,7 +9,6 @@ at each reading: a meter that was away for minutes may miss a turn of them.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     Visible,
     figure_in,
+    may_open,
     offered,
     pci_devices,
 )
@@ -41,8 +41,9 @@ IN_PROCESSOR = "0000:00:02.0"
 """Where graphics inside a processor are, always (igt-gpu-tools, nvtop)."""
 CHANNELS = ("1", "2")
 """Of the card and of its package."""
-LIMITS = ("max", "cap", "rated_max")
-"""Sustained, for short, and by default; each may be 0 for off, or absent (nvtop #493)."""
+LIMITS = ("max", "cap", "rated_max", "crit")
+"""Sustained, for short, by default, and at which the card throttles at once, the only one that some
+have (nvtop #409); each may be 0 for off, or absent (nvtop #493)."""
 MASK, HIERARCHY, SELECTOR = "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY", "ONEAPI_DEVICE_SELECTOR"
 BY_ADDRESS = "ZE_ENABLE_PCI_ID_DEVICE_ORDER"
 _SELECTED = re.compile(r"(?:level_zero|\*):(\d+(?:,\d+)*)", re.IGNORECASE)
@@ -115,7 +116,7 @@ class IntelGpu(DevicePort):
             raise
 
     def limit_w(self, index: int) -> float | None:
-        """Return the sustained power limit [W]; the default one where that is switched off (0)."""
+        """Return the sustained power limit [W], else the next of `LIMITS`."""
         own = self._counters[index]
         paths = [own.folder / f"power{own.channel}_{name}" for name in LIMITS] if own else []
         limits_uw = (offered(partial(figure_in, path)) for path in paths)
@@ -141,9 +142,8 @@ def cards(root: Path) -> list[Path]:
     """
     usable = {}
     for card in pci_devices(root, MAKER, DISPLAY, ACCELERATOR):
-        nodes = [root / "dev/dri" / node.name for node in card.glob("drm/renderD*")]
-        opens = any(os.access(node, os.R_OK | os.W_OK) for node in nodes)
-        if opens and (card.name != IN_PROCESSOR or counter(card)):
+        nodes = (f"dri/{node.name}" for node in card.glob("drm/renderD*"))
+        if may_open(root, *nodes) and (card.name != IN_PROCESSOR or counter(card)):
             usable[card.name] = card
     whole = [name for name in usable if (usable[name] / "physfn").resolve().name not in usable]
     return [usable[name] for name in sorted(whole)]

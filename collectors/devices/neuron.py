@@ -23,6 +23,7 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     SourceAbsent,
     Visible,
+    may_open,
     rated_w,
 )
 from gramwatt.collectors.settings.files import text_of
@@ -44,8 +45,8 @@ class Neuron(DevicePort):
 
     @classmethod
     def present(cls, place: Place) -> bool:
-        """Return whether the driver lists a device."""
-        return (place.root / DEVICES / "neuron0").exists()
+        """Return whether the driver lists a device that a job may open."""
+        return bool(devices(place.root))
 
     def __init__(
         self, root: Path = Path("/"), rated: Callable[[str], tuple[float, float] | None] = rated_w
@@ -57,12 +58,11 @@ class Neuron(DevicePort):
 
     def open(self) -> None:
         """Find the devices; raises SourceAbsent."""
-        folders = [
-            path for path in (self.root / DEVICES).glob("neuron*") if path.name[6:].isdecimal()
-        ]
-        self._devices = sorted(folders, key=lambda path: int(path.name[6:]))
+        self._devices = devices(self.root)
         if not self._devices:
-            raise SourceAbsent("no Neuron device in sysfs", "install AWS's aws-neuronx-dkms driver")
+            raise SourceAbsent(
+                "no Neuron device can be opened", "install AWS's aws-neuronx-dkms driver"
+            )
 
     def count(self) -> int:
         """Return the number of devices of the instance; each has several cores."""
@@ -122,6 +122,13 @@ class Neuron(DevicePort):
         if status != VALID or not 0 <= percent <= 100:
             raise ReadFailed(f"stats/power/utilization holds {text[:80]!r}")
         return percent
+
+
+def devices(root: Path) -> list[Path]:
+    """Return the folders in sysfs of the devices whose nodes this process may open, in order."""
+    folders = [path for path in (root / DEVICES).glob("neuron*") if path.name[6:].isdecimal()]
+    usable = [path for path in folders if may_open(root, path.name)]
+    return sorted(usable, key=lambda path: int(path.name[6:]))
 
 
 def visible(environ: Mapping[str, str], boards: Sequence[Board], cores: int | None) -> Visible:

@@ -136,10 +136,6 @@ class Nvml(DevicePort):
         """Return the MIG devices of the board that this process can see; empty without MIG."""
         return ()
 
-    def users(self, index: int) -> tuple[GpuUser, ...]:
-        """Return the processes with work on the board since the last call."""
-        self._lacks("list of processes")
-
     def board(self, index: int) -> Board:
         """Return a board with its MIG slices; only its id must be known."""
         uuid = self.ask("uuid", index)

@@ -17,11 +17,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from gramwatt.collectors.devices.board import Billed, DevicePort, GpuUser, Notify, offered
 from gramwatt.collectors.devices.visibility import SHARED_GPU
-from gramwatt.collectors.settings import files
+from gramwatt.collectors.settings import files, identity
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.settings.config import TRUE_WORDS
 from gramwatt.collectors.settings.identity import safe_id
@@ -29,7 +29,7 @@ from gramwatt.collectors.settings.launches import has_id
 from gramwatt.collectors.settings.proc import environ_of, parent_of
 from gramwatt.collectors.spool import spool
 from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule
-from gramwatt.sci.records.records import DeviceRecord
+from gramwatt.sci.records.records import DeviceRecord, is_unique
 
 TRIES, PAUSE_S = 5, 0.005
 """Another job that looks whether this one lives holds the lock for a moment [s]."""
@@ -194,14 +194,6 @@ def part_j(energy_j: float, idle_j: float, part: Shares) -> float:
     return (energy_j - idle_j) * part.dynamic + idle_j * part.idle
 
 
-@runtime_checkable
-class UsersPort(Protocol):
-    """A driver that reports who uses a board."""
-
-    def users(self, index: int) -> tuple[GpuUser, ...]:
-        """Return the processes with work on the board since the last call."""
-
-
 class Processes:
     """Recognises the job's processes, by descent and by the job's id in their environment."""
 
@@ -231,13 +223,15 @@ class SharedLedger(Ledger):
 
     def __init__(
         self,
-        port: UsersPort,
+        port: DevicePort,
         item: Billed,
         schedule: Schedule,
         emit: Callable[[str, Interval], None],
         boards: SharedBoards,
+        *,
+        kind: str | None = None,
     ) -> None:
-        super().__init__(item.device_id, schedule, emit)
+        super().__init__(item.device_id, schedule, emit, kind=kind)
         self.fields: dict[str, Any] = {}
         """Those of its device record, to write them again when the board is shared."""
         self.recorded = False
@@ -249,7 +243,10 @@ class SharedLedger(Ledger):
         self._part = WHOLE
         self._other_jobs = 0
         self._users_at_ns = self._jobs_at_ns = self._processes_at_ns = self._refresh_at_ns = 0
-        boards.locks.acquire(self._board.uuid)
+        # Locks go by the device, and by the node where its id tells it there only.
+        own = item.board.uuid
+        self._lock = own if is_unique(own) else safe_id(f"{identity.node_id()}-{own}")
+        boards.locks.acquire(self._lock)
 
     @property
     def mean_share(self) -> float:
@@ -291,7 +288,7 @@ class SharedLedger(Ledger):
         if now_ns >= self._jobs_at_ns:
             age_ns = max(NS_PER_S, round(self._span_s * NS_PER_S))
             self._jobs_at_ns = now_ns + min(JOBS_EVERY_NS, age_ns)
-            self._other_jobs = len(boards.locks.living(self._board.uuid))
+            self._other_jobs = len(boards.locks.living(self._lock))
             self._set_shared(boards.declared or self._other_jobs > 0)
         if self._shared and now_ns >= self._users_at_ns:
             self._users_at_ns = now_ns + USERS_EVERY_NS
@@ -379,9 +376,9 @@ class SharedBoards:
         kind: str | None,
     ) -> Ledger:
         """Return the ledger of a billed device. A slice's share is fixed, a board's may change."""
-        if item.share < 1 or not isinstance(port, UsersPort):
+        if item.share < 1:
             return Ledger(item.device_id, schedule, emit, kind=kind)
-        ledger = SharedLedger(port, item, schedule, emit, self)
+        ledger = SharedLedger(port, item, schedule, emit, self, kind=kind)
         self._ledgers.append(ledger)
         return ledger
 
@@ -389,7 +386,7 @@ class SharedBoards:
         """Return whether the driver lists a process of the job on a device; None where it does not
         say, or lists processes that cannot be seen from here.
         """
-        users = offered(lambda: port.users(index)) if isinstance(port, UsersPort) else None
+        users = offered(lambda: port.users(index))
         if users is None:
             return None
         if any(self.processes.ours(user.pid) for user in users):

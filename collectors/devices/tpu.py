@@ -27,6 +27,7 @@ from gramwatt.collectors.devices.board import (
     Visible,
     accelerator_makers,
     library,
+    may_open,
     pci_devices,
     rated_w,
 )
@@ -53,15 +54,15 @@ class Tpu(DevicePort):
 
     @classmethod
     def present(cls, place: Place) -> bool:
-        """Return whether there is a chip. Newer ones are passed through by vfio, as other devices
-        are too: there the PCI vendor decides.
+        """Return whether a job may open a chip. Newer ones are passed through by vfio, as other
+        devices are too: there the PCI vendor decides.
         """
-        if PCI_ID in accelerator_makers(place.root):
+        root = place.root
+        if may_open(root, "accel[0-9]*", "accel/accel[0-9]*") and PCI_ID in accelerator_makers(
+            root
+        ):
             return True
-        named = any(name in place.environ for name in (CHIPS, "TPU_WORKER_ID"))
-        if not named and not (place.root / "dev/vfio/0").exists():
-            return False
-        return bool(pci_devices(place.root, PCI_ID))
+        return may_open(root, "accel[0-9]*", "vfio/[0-9]*") and bool(pci_devices(root, PCI_ID))
 
     def __init__(
         self,
@@ -170,9 +171,9 @@ class Tpu(DevicePort):
         per_chip = max(1, len(rows) // max(1, self._count))
         chips: dict[int, tuple[float, int, int]] = {}
         for place, row in enumerate(rows):
-            _, used, total = chips.get(place // per_chip, (0.0, 0, 0))
+            duty, used, total = chips.get(place // per_chip, (0.0, 0, 0))
             chips[place // per_chip] = (
-                float(row.duty_cycle_pct),
+                duty + float(row.duty_cycle_pct) / per_chip,  # a TPU7x has one for each device
                 used + int(row.memory_usage),
                 total + int(row.total_memory),
             )

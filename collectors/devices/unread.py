@@ -7,9 +7,13 @@ Runtime (hiascend.com), Cambricon's MLUs (MinerU's guide to them), Tenstorrent's
 
 from __future__ import annotations
 
-import os
-
-from gramwatt.collectors.devices.board import DevicePort, Place, SourceAbsent, accelerator_makers
+from gramwatt.collectors.devices.board import (
+    DevicePort,
+    Place,
+    SourceAbsent,
+    accelerator_makers,
+    may_open,
+)
 
 
 class Unread(DevicePort):
@@ -22,9 +26,8 @@ class Unread(DevicePort):
     @classmethod
     def present(cls, place: Place) -> bool:
         """Return whether a job may open one of them."""
-        paths = (place.root / "dev").glob(cls.nodes)
-        opens = any(os.access(path, os.R_OK | os.W_OK) for path in paths)
-        return opens and (not cls.maker or cls.maker in accelerator_makers(place.root))
+        theirs = not cls.maker or cls.maker in accelerator_makers(place.root)
+        return theirs and may_open(place.root, cls.nodes)
 
     def open(self) -> None:
         """Raise SourceAbsent: there is nothing to open."""

@@ -95,10 +95,12 @@ def _library(port: Nvml, count: int) -> Finding:
 
 def _without_driver(target: Target, error: SourceAbsent) -> Finding:
     nodes = (target.root / "dev/nvidiactl").exists()
-    if not nodes and not _has_nvidia_pci(target.root):
+    if not (nodes or error.seen or _has_nvidia_pci(target.root)):
         text = f"no NVIDIA GPU on this machine's PCI bus ({error.message})"
         return Finding("NVML", "absent", text)
-    where = "the device nodes are here" if nodes else "there is an NVIDIA GPU on the PCI bus"
+    where = "there is an NVIDIA GPU on the PCI bus"
+    if nodes or error.seen:
+        where = "the device nodes are here" if nodes else "the driver is here"
     fix = error.fix or (FLAGS if target.in_container else INSTALL)
     return Finding("NVML", "missing", f"{error.message}; {where}", fix)
 

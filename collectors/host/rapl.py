@@ -29,8 +29,9 @@ that power."""
 STILL_S = 1.0
 """A counter that has not moved for this long is none: it is renewed every millisecond or so."""
 DOUBT = 2.0
-"""A reading that says more than so many times the power before is believed once the next one has
-not come back: some processors showed one that was 700 J too high (powerstat #16)."""
+"""A reading that says more than so many times the power before, and the first one, is believed once
+the next one has not come back: some processors showed one that was 700 J too high (powerstat #16).
+"""
 MIRROR_J = 1.0
 """Dies of one package whose counters differ by less show one counter twice (codecarbon #1274)."""
 DIE = re.compile(r"(package-\d+)-die-\d+$")
@@ -219,9 +220,10 @@ class RaplSource(HostSource):
 
     def _is_odd(self, step: Step | None, before: Reading, after: Reading) -> bool:
         """Tell whether the power since the last reading is one to doubt, by what it was before."""
-        if not self._power_w or len(after.values_uj) < len(self._domains):
+        if len(after.values_uj) < len(self._domains):
             return False
-        return step is None or step.energy_j > DOUBT * self._power_w * _awake_s(before, after)
+        most_j = DOUBT * (self._power_w or 0.0) * _awake_s(before, after)
+        return step is None or step.energy_j > most_j
 
     def _spans(self, since_ns: int, now: Reading, step: Step | None) -> list[Span]:
         before, self._last = self._last, now

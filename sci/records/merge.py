@@ -10,7 +10,6 @@ host, are cut so that no instant counts twice.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -44,11 +43,9 @@ from gramwatt.sci.records.records import (
     EndRecord,
     IntervalRecord,
     JobRecord,
+    is_unique,
 )
 from gramwatt.sci.records.times import joules_text, reversed_notices, within_time
-
-_UNIQUE_ID = re.compile(r"(GPU|MIG)-|.*[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-"""Ids that no two hosts share: those of NVML and HIP, and any with a UUID in it."""
 
 UNDECLARED = {"project": "default", "kind": "training"}
 """What a record has where its user said nothing: a `track` in a command may have said it."""
@@ -377,11 +374,6 @@ def _counted_here(devices: Iterable[MergedDevice]) -> tuple[tuple[MergedDevice, 
         result.append(replace(device, intervals=counted))
         left_out += [removed_j] if device.record.elsewhere else []
     return tuple(result), left_out
-
-
-def is_unique(device_id: str) -> bool:
-    """Return whether an id belongs to one device in the world, so that containers may share it."""
-    return _UNIQUE_ID.match(device_id) is not None
 
 
 def _device_key(

@@ -35,6 +35,8 @@ VERSION = 1
 _NO_NUMBER = re.compile(rb"(?<=[:,\[ ])(?:NaN|-?Infinity)(?=[,}\] ])")
 LONGEST_S = 86_400.0
 """The longest interval [s]: a day."""
+_UNIQUE_ID = re.compile(r"(GPU|MIG)-|.*[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+"""Ids that no two hosts share: those of NVML and HIP, and any with a UUID in it."""
 NESTED_MOST = 16
 """How deep an unknown field may be nested."""
 LINE_MAX_B = 2**20
@@ -422,6 +424,11 @@ def _meaning(record: AnyRecord) -> AnyRecord:
         if not named or record.at < record.since:
             raise RecordError("a window has a name and ends after it starts", code="bad-window")
     return record
+
+
+def is_unique(device_id: str) -> bool:
+    """Return whether an id belongs to one device in the world, so that containers may share it."""
+    return _UNIQUE_ID.match(device_id) is not None
 
 
 def check_energy(energy_j: float, length_s: float, device_class: str | None = None) -> None:

@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from gramwatt.sci.records.elsewhere import lesser_reporters, parts_taken
-from gramwatt.sci.records.merge import is_unique
 from gramwatt.sci.records.records import (
     HOST_CLASSES,
     REPORTERS,
@@ -25,6 +24,7 @@ from gramwatt.sci.records.records import (
     DeviceRecord,
     Elsewhere,
     JobRecord,
+    is_unique,
     readable,
 )
 from gramwatt.service.store.columns import from_us

@@ -204,19 +204,19 @@ class Rig:
         """As SIGKILL of a process of the job."""
         del self.clients[pid]
 
-    def folder(self) -> SpoolFolder:
-        return SpoolFolder(next((self.home / "spool" / "job").iterdir()))
+    def folder(self, job_id: str = "job") -> SpoolFolder:
+        return SpoolFolder(next((self.home / "spool" / job_id).iterdir()))
 
-    def records(self) -> list[AnyRecord]:
-        return [decode(line) for line in self.folder().lines()]
+    def records(self, job_id: str = "job") -> list[AnyRecord]:
+        return [decode(line) for line in self.folder(job_id).lines()]
 
-    def notices(self, code: str = "") -> list[str]:
+    def notices(self, code: str = "", job_id: str = "job") -> list[str]:
         """Those at the job's end, of a code or all."""
-        ends = by_type(self.records(), EndRecord)
+        ends = by_type(self.records(job_id), EndRecord)
         return [text for end in ends for text in end.notices if text.startswith(code)]
 
-    def merged(self) -> MergedJob:
-        return merge(self.records())
+    def merged(self, job_id: str = "job") -> MergedJob:
+        return merge(self.records(job_id))
 
     def gpu_intervals(self, place: int = 0) -> list[IntervalRecord]:
         uuid = self.nvml.gpus[place].uuid

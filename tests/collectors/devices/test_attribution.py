@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from gramwatt.collectors.devices.shared_board import SHARED_GPU, Processes, Tenant, part_j, shares
 from gramwatt.collectors.meter.job_meter import JobMeter
-from gramwatt.collectors.spool.spool import SpoolFolder
-from gramwatt.sci.records.merge import MergedJob, merge
-from gramwatt.sci.records.records import AnyRecord, DeviceRecord, decode
+from gramwatt.sci.records.records import DeviceRecord
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 
 uses = st.one_of(st.none(), st.floats(0, 100))
@@ -78,17 +76,8 @@ def process(pid: int, sm: float | None, memory_gib: float | None, **more: Any) -
     return {"pid": pid, "sm_percent": sm, "memory_b": held, **more}
 
 
-def records(rig: Rig, job_id: str) -> list[AnyRecord]:
-    folder = SpoolFolder(next((rig.home / "spool" / job_id).iterdir()))
-    return [decode(line) for line in folder.lines()]
-
-
-def job(rig: Rig, job_id: str) -> MergedJob:
-    return merge(records(rig, job_id))
-
-
 def gpu_j(rig: Rig, job_id: str = "job", *kinds: str) -> float:
-    found = [d for d in job(rig, job_id).devices if d.record.device_class == "gpu"]
+    found = [d for d in rig.merged(job_id).devices if d.record.device_class == "gpu"]
     return sum(energy_j(device.intervals, *kinds) for device in found)
 
 
@@ -112,7 +101,7 @@ def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path):
     # dynamic: 400 W in half of 400 s, three quarters ours; idle: 100 W for 400 s, 20 of 80 GiB ours
     assert gpu_j(rig) == pytest.approx(400 * 200 * 0.75 + 100 * 400 * 0.25, rel=0.01)
     assert gpu_j(rig, "job", "attributed") == pytest.approx(gpu_j(rig))
-    device = job(rig, "job").devices[0].record
+    device = rig.merged("job").devices[0].record
     assert device.kind == "attributed"
     assert device.share == pytest.approx(0.25, abs=0.01)
     assert any(
@@ -174,7 +163,7 @@ def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path):
     assert whole_j == pytest.approx(400 * 250, abs=10 * 250)
     assert gpu_j(rig, "b") == pytest.approx(200 * 125, rel=0.01)
     assert gpu_j(rig, "a", "measured") == pytest.approx(200 * 250, abs=10 * 250)
-    assert job(rig, "a").devices[0].record.share == pytest.approx(0.75, abs=0.02)
+    assert rig.merged("a").devices[0].record.share == pytest.approx(0.75, abs=0.02)
     assert [path for path in (tmp_path / "boards").rglob("*") if path.is_file()] == []
 
 
@@ -198,9 +187,9 @@ def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path):
     assert a == pytest.approx(truth_j * 4 / 7, rel=2e-3)
     assert b == pytest.approx(truth_j * 2 / 7, rel=2e-3)
     assert a + b + truth_j / 7 == pytest.approx(truth_j, rel=2e-3)
-    shares = {d.record.device_id: d.record.share for d in job(rig, "a").devices}
+    shares = {d.record.device_id: d.record.share for d in rig.merged("a").devices}
     assert shares["MIG-a"] == pytest.approx(3 / 7)
-    kinds = {r.kind for r in by_type(records(rig, "a"), DeviceRecord)}
+    kinds = {r.kind for r in by_type(rig.records("a"), DeviceRecord)}
     assert "attributed" in kinds
 
 

@@ -421,14 +421,21 @@ def test_doctor_asks_the_meters_own_code(tmp_path):
     assert "who uses it is not listed" in detail
 
 
-def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_path):
+@pytest.mark.parametrize("seen", [True, False])
+def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_path, seen):
+    """Where its files are in /dev, and where it is seen by its answer alone, as under WSL."""
+
     class Fails(Pynvml):
         def open(self) -> None:
-            raise SourceAbsent("the NVIDIA driver does not answer: Unknown Error", "start it anew")
+            text = "the NVIDIA driver does not answer: Unknown Error"
+            raise SourceAbsent(text, "start it anew", seen=seen)
 
-    write(tmp_path, dev__nvidiactl="")
+    write(tmp_path, **{"sys__bus__pci__devices__0000:00:04.0__vendor": "0x8086\n"})
+    if not seen:
+        write(tmp_path, dev__nvidiactl="")
     (result,) = accelerators.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), Fails()))
-    assert (result.fix, "library" in result.detail) == ("start it anew", False)
+    assert (result.state, result.fix) == ("missing", "start it anew")
+    assert "library" not in result.detail
 
 
 @pytest.mark.parametrize("odd", [(4294967295, None), (0, 4294967295), (160 * 2**20, 10734)])

@@ -107,7 +107,7 @@ def test_why_nvml_is_missing_decides_the_fix(tmp_path):
 
 
 def test_other_vendors_are_looked_at_with_each_device(tmp_path):
-    write(tmp_path, dev__kfd="")
+    write(tmp_path, dev__kfd="", dev__neuron0="")
     base = "sys__devices__virtual__neuron_device__neuron0__"
     write(tmp_path, **{f"{base}info__architecture__device_name": "Inferentia2\n"})
     amd, neuron, rest = accelerators.others(linux(tmp_path))
