@@ -112,7 +112,7 @@ class IntelGpu(DevicePort):
             return mj_from_uj(own.energy_uj())
         except ReadFailed:
             # The kernel may give the same sensor another number.
-            self._counters[index] = counter(self._cards[index])
+            self._counters[index] = counter(self._cards[index]) or own
             raise
 
     def limit_w(self, index: int) -> float | None:

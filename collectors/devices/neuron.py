@@ -111,9 +111,11 @@ class Neuron(DevicePort):
         return self._power_w[name]
 
     def _percent(self, index: int) -> float:
-        text = text_of(self._devices[index] / "stats/power/utilization")
+        path = self._devices[index] / "stats/power/utilization"
+        text = text_of(path)
         if text is None:
-            raise NotSupported("this driver has no stats/power/utilization")
+            meaning = ReadFailed if path.exists() else NotSupported
+            raise meaning("stats/power/utilization of this driver cannot be read")
         status, *figures = [part.strip() for part in text.split(",")]
         try:
             percent = float(figures[3])

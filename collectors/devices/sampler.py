@@ -168,7 +168,7 @@ class Device:
             self._pause(f"the device was lost ({error}).")
             return None
         except NotSupported as error:
-            self._pause(f"{error.message}.", RETRY_MAX_NS)
+            self._pause(f"{error.message}.")
             return None
         except Exception as error:
             self._notify("meter-gap", f"{self.meter.label}: a reading failed ({error}).")
@@ -304,6 +304,7 @@ class Device:
         """Record the first reading, and wait for the counter's ticks after it."""
         self.answered = True
         self.meter.look_at_limit()
+        reading = self.meter.plausible(reading)  # it was read when no limit was known
         if not self.resumed:  # else the first second's reading spans the gap
             self.meter.add_reading(reading)
         if reading.counter_mj is None:
@@ -324,13 +325,12 @@ class Device:
         """Return the power without the counter [mW]; None where unknown."""
         return self.meter.plausible_mw(offered(lambda: self._port.read_power(self.index)))
 
-    def _pause(self, why: str, least_ns: int = RETRY_MIN_NS) -> None:
+    def _pause(self, why: str) -> None:
         """Leave the device alone for a while."""
         if not self.retry_at_ns:
             self.meter.ledger.close()
             code = "meter-gap" if self.answered else "energy-unmeasured"
             self._notify(code, f"{self.meter.label}: {why}")
-        self._pause_ns = max(self._pause_ns, least_ns)
         self.retry_at_ns = self._timeline.now_ns() + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, RETRY_MAX_NS)
 

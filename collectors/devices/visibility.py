@@ -104,8 +104,8 @@ def _listed(
         if not matches and (board := _undescribed(entry, boards, billed)):
             matches = [Billed(board, board.uuid, 1.0)]
             remarks.append(
-                f"{name} names {entry!r}, which may be device {board.ordinal}, whose id cannot be "
-                "read; it is taken for that."
+                f"{name} names {entry!r}, which may be device {board.ordinal}, whose "
+                f"{'slices' if board.mig else 'id'} cannot be read; it is taken for that."
             )
         if once and any(match.device_id in billed for match in matches):
             return Visible((), (f"{name} names a device twice; CUDA then gives the job none.",))
@@ -163,8 +163,11 @@ def _only(matches: Sequence[Board]) -> list[Billed]:
 
 
 def _undescribed(entry: str, boards: Sequence[Board], billed: Mapping[str, Billed]) -> Board | None:
-    """Return the first board that an id may be of, since the driver does not tell its own."""
-    if entry.isdecimal() or ":" in entry or entry.upper().startswith("MIG-"):
+    """Return the first board that an id may be of, since the driver does not tell its own; of a
+    slice one in MIG mode that shows none.
+    """
+    if entry.isdecimal() or ":" in entry:
         return None
-    free = (board for board in boards if not board.described and board.uuid not in billed)
-    return next(free, None)
+    is_slice = entry.upper().startswith("MIG-")
+    hidden = [b for b in boards if (b.mig and not b.slices if is_slice else not b.described)]
+    return next((board for board in hidden if board.uuid not in billed), None)

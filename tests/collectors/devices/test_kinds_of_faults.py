@@ -13,7 +13,14 @@ import pytest
 
 from gramwatt.collectors.devices.amd import AmdSmi
 from gramwatt.collectors.devices.apple import AppleSilicon
-from gramwatt.collectors.devices.board import DeviceLost, DevicePort, Place, ReadFailed, present
+from gramwatt.collectors.devices.board import (
+    DeviceLost,
+    DevicePort,
+    NotSupported,
+    Place,
+    ReadFailed,
+    present,
+)
 from gramwatt.collectors.devices.gaudi import Pyhlml
 from gramwatt.collectors.devices.intel import IntelGpu
 from gramwatt.collectors.devices.jetson import Jetson
@@ -56,6 +63,9 @@ FILES = {
 }
 
 
+COUNTER = f"{CARD}hwmon__hwmon5__energy1_input"
+
+
 class CountedIntel(IntelGpu):
     """Its counter follows the rig's board."""
 
@@ -64,7 +74,10 @@ class CountedIntel(IntelGpu):
         self.rig = rig
 
     def energy_mj(self, index: int) -> float:
-        return round(self.rig.boards[0].counter_j(self.rig.now_s()) * 1e3)
+        counter = self.root / COUNTER.replace("__", "/")
+        if counter.parent.exists():
+            counter.write_text(str(round(self.rig.boards[0].counter_j(self.rig.now_s()) * 1e6)))
+        return super().energy_mj(index)
 
 
 SOURCES: dict[str, Callable[[VendorRig, Path], DevicePort]] = {
@@ -131,11 +144,23 @@ def spoil(port: DevicePort, rig: VendorRig, fault: Fault, from_s: float, to_s: f
         (fails(KeyError), 20, 23),
         (fails(DeviceLost), 20, 35),
         (fails(DeviceLost), 0, 8),
+        (fails(NotSupported), 0, 8),
+        (fails(NotSupported), 20, 21),
         (lambda value: value * 1e4, 20, 22),
         (lambda value: math.nan, 20, 22),
         (lambda value: -value, 20, 22),
     ],
-    ids=["once", "another error", "lost and back", "lost at first", "huge", "nan", "negative"],
+    ids=[
+        "once",
+        "another error",
+        "lost and back",
+        "lost at first",
+        "not yet",
+        "not now",
+        "huge",
+        "nan",
+        "negative",
+    ],
 )
 def test_a_fault_that_passes_costs_no_energy(tmp_path, source, fault, from_s, to_s):
     rig = machine(tmp_path, source)
@@ -149,6 +174,23 @@ def test_a_fault_that_passes_costs_no_energy(tmp_path, source, fault, from_s, to
     rig.make = spoilt
     rig.job(60.0)
     assert energy_j(device_of(rig).intervals) == pytest.approx(60 * POWER_W, rel=0.02)
+
+
+@pytest.mark.parametrize("folder", [f"{NEURON}stats__power", INA, f"{CARD}hwmon__hwmon5"])
+def test_files_that_cannot_be_read_for_a_moment_cost_no_energy(tmp_path, folder):
+    source = {NEURON: "neuron", INA: "jetson"}.get(folder.replace("stats__power", ""), "intel")
+    rig = machine(tmp_path, source)
+    path = tmp_path / "root" / folder.strip("_").replace("__", "/")
+    meter = rig.start()
+    rig.run(20, meter)
+    gone = path.rename(path.with_name("gone"))
+    rig.run(3, meter)
+    gone.rename(path)
+    rig.run(37, meter)
+    rig.stop(meter)
+    intervals = device_of(rig).intervals
+    assert energy_j(intervals) == pytest.approx(60 * POWER_W, rel=0.02)
+    assert sum((i.end - i.start).total_seconds() for i in intervals if i.kind == "estimated") < 21
 
 
 @pytest.mark.parametrize("source", SOURCES)

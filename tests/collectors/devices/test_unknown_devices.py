@@ -146,6 +146,17 @@ def test_one_call_that_fails_for_ever_costs_its_own_figure_only(tmp_path, calls,
     assert device.record.kind == kind
 
 
+def test_a_power_that_never_makes_sense_is_no_energy(tmp_path):
+    """593 W of a laptop's board of 175 W, whose limit is not known at the first reading (g-helper
+    #5819).
+    """
+    wave = {"type": "constant", "power_w": 593.0}
+    rig = Rig(tmp_path, gpu(wave, counter=False, limit_w=175))
+    (device,) = run(rig).values()
+    assert device.intervals == ()
+    assert any("gave more than it can draw" in text for text in rig.notices())
+
+
 def test_one_gaudi_whose_handle_is_lost_takes_no_other_with_it(tmp_path):
     from gramwatt.collectors.devices.gaudi import Pyhlml
 
@@ -246,6 +257,7 @@ SLICES = (MigSlice("MIG-1111aaaa", 3 / 7, 1), MigSlice("MIG-2222bbbb", 1 / 7, 4)
         ({"NVIDIA_VISIBLE_DEVICES": "0:4"}, SLICES, ["MIG-2222bbbb"], 0),
         ({"CUDA_VISIBLE_DEVICES": "MIG-2222"}, SLICES, ["MIG-2222bbbb"], 0),
         ({"CUDA_VISIBLE_DEVICES": "0"}, (), ["GPU-a"], 1),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-2222"}, (), ["GPU-a"], 1),
     ],
 )
 def test_of_a_board_in_mig_mode_its_slices_are_billed_or_it_is_said(

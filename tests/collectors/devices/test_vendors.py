@@ -427,8 +427,9 @@ PACKAGE = "counts the package and not the whole card"
         ({"energy1_input": "5", "energy2_input": "9", "power1_max": "190000000"}, 1, 190, False),
         ({"energy2_input": "9", "power2_max": "0", "power2_rated_max": "225000000"}, 2, 225, True),
         ({"energy1_input": "0", "energy2_input": "9", "power2_cap": "200000000"}, 2, 200, True),
+        ({"energy1_input": "5", "power1_crit": "328000000"}, 1, 328, False),
     ],
-    ids=["card", "package", "card's stays 0"],
+    ids=["card", "package", "card's stays 0", "critical limit only"],
 )
 def test_intels_counter_is_the_cards_else_its_packages(tmp_path, files, counted, limit_w, package):
     root = tmp_path / "root"
@@ -461,6 +462,20 @@ def test_a_lost_counter_without_a_power_beside_it_is_continued_as_an_estimate(tm
     lost = [item for item in intervals(rig) if item.kind == "estimated" and item.energy_j > 500]
     assert energy_j(lost) > 29 * 120
     assert {item.profile.get("unread_w") for item in lost} == {190.0}
+
+
+def test_an_intel_counter_that_jumps_beyond_its_limit_is_not_believed(tmp_path):
+    """Thousands of watts for a second, of a card that has a critical limit only (nvtop #409)."""
+    root = tmp_path / "root"
+    intel_tree(root, energy1_input="5", power1_crit="328000000")
+    make: Make = lambda rig: [CountedIntel(rig, root, "energy1_input")]  # noqa: E731
+    jump = {"type": "spike", "at_s": 20.0, "until_s": 1e9, "joules": 4000.0}
+    rig = VendorRig(
+        tmp_path / "home", make, gpu({"type": "constant", "power_w": 120.0}, faults=[jump])
+    )
+    rig.measured()
+    assert energy_j(intervals(rig)) == pytest.approx(60 * 120, rel=0.02)
+    assert any(text.startswith("meter-counter-reset: ") for text in rig.notices())
 
 
 def test_an_intel_gpu_without_a_counter_leaves_the_energy_unknown(tmp_path):
