@@ -24,7 +24,7 @@ from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.records.records import UNIT_PATTERN, WINDOW_UNIT, CountRecord
 
 if TYPE_CHECKING:
-    from gramwatt.collectors.track.session import Key
+    from gramwatt.collectors.track.counts import Key
 
     Named = tuple[str, str | None]
 
@@ -93,9 +93,6 @@ class CountedSoFar:
         self._notify("argument-ignored", f"{why}; that count is left out.")
 
 
-TOTALS_MOST_B = 1 << 20
-
-
 class Process:
     """One process of the job: its first line, and what came since.
 
@@ -158,7 +155,7 @@ class Process:
         """Yield what it has counted so far of each unit in each phase [R]."""
         if not self._places:
             return
-        data = os.pread(self._totals, TOTALS_MOST_B, 0)
+        data = os.pread(self._totals, (max(self._places) + 1) * NUMBER_B, 0)
         numbers = array("d", data[: len(data) // NUMBER_B * NUMBER_B])
         for place, key in self._places.items():
             if place < len(numbers):

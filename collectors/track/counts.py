@@ -22,6 +22,8 @@ import stat
 import sys
 import time
 from binascii import crc32
+from itertools import count as numbers_from
+from threading import get_ident
 
 from gramwatt.collectors.settings import identity, proc
 from gramwatt.collectors.settings.json_lines import decoded, encoded
@@ -30,6 +32,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    Key = tuple[str | None, str | None]
+    """Unit and phase of a count; None for the declared unit, and for no phase."""
 
 if sys.platform != "win32":  # which imports this file too, and has none
     import fcntl
@@ -51,12 +56,13 @@ UNMETERED_S = 3600.0
 looks into each folder."""
 ENDED = 1.0
 NUMBER_B = 8
-FIRST_B = 4096
-TOTALS_MOST = 4_000
-"""Different units and phases of one process; past that, counts are added without a phase."""
+NUMBERS = 4_096
+"""Numbers in a file of totals."""
+PHASED_MOST = 3_000
+"""Totals of one process past which a new one has no phase."""
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)  # Windows imports this too
-_made = 0
-"""Files that this process has made: of several running jobs, the one with the last is innermost."""
+_file_numbers = numbers_from(1)
+"""Numbers of this process's files: of several running jobs, the one with the last is innermost."""
 
 
 def clock_ns() -> int:
@@ -232,29 +238,31 @@ class JobFolder:
 
 
 class Totals:
-    """The file of this process in a job's folder, where it alone writes."""
+    """The file of this process in a job's folder, where it alone writes: lines, and what it counts.
+
+    Each thread adds to totals of its own, so that none waits for another.
+    """
 
     def __init__(self, folder: JobFolder, name: str) -> None:
         self._folder = folder
         self._name = name
         self._lines: int | None = None
         self._inode = 0
-        self._map: mmap.mmap | None = None
         self._numbers: memoryview[float] | None = None
-        self._named = 0
+        self._places: dict[tuple[int, str | None, str | None], int] = {}
+        """Which number is a total, by thread, unit and phase."""
+        self._free_places = numbers_from(1)
 
     @classmethod
     def make(cls, folder: JobFolder, first: Mapping[str, Any]) -> Totals | None:
         """Enter a folder with the line `first`; None where the job has ended or no room is."""
-        global _made
         while True:
-            _made += 1
-            name = f"{name_of(os.getpid())}-{_made}"
+            name = f"{name_of(os.getpid())}-{next(_file_numbers)}"
             if not os.path.exists(folder.at(name + LINES)):  # of this process before an exec
                 break
         totals = cls(folder, name)
         try:
-            if totals._grow(FIRST_B) and totals._enter(encoded(first)) and not folder.closed:
+            if totals._map() and totals._enter(encoded(first)) and not folder.closed:
                 return totals
         except OSError:
             pass
@@ -267,28 +275,18 @@ class Totals:
         numbers = self._numbers
         return numbers is None or numbers[0] == ENDED
 
-    def add(self, unit: str | None, phase: str | None) -> int | None:
-        """Return the place of a new total; None where there is no room."""
-        place = self._named + 1
-        is_full = self._numbers is None or place >= len(self._numbers)
-        try:
-            if is_full and not self._grow(NUMBER_B * (TOTALS_MOST + 96)):
-                return None
-        except OSError:
-            return None
-        if not self.append({"cmd": "total", "place": place, "unit": unit, "phase": phase}):
-            return None
-        self._named = place
-        return place
+    def count(self, amount: float, unit: str | None, phase: str | None) -> bool:
+        """Add an amount [R] to the total of a unit in a phase: one store, which a kill cannot cut.
 
-    def write(self, place: int, total: float) -> bool:
-        """Set a total [R]: one store, which a kill cannot cut. False where the job has ended, which
-        is looked at afterwards: what a meter reads at the end has all that was written before it.
+        False where the job has ended, or there is no room. The end is looked for afterwards: what a
+        meter reads then has all that was written before it.
         """
+        key = get_ident(), unit, phase
+        place = self._places.get(key) or self._new_place(*key)
         numbers = self._numbers  # another thread may end the job
-        if numbers is None:
+        if numbers is None or place is None:
             return False
-        numbers[place] = total
+        numbers[place] += amount  # without a call, so that no handler of a signal runs in between
         return numbers[0] != ENDED
 
     def append(self, message: Mapping[str, Any]) -> bool:
@@ -303,7 +301,7 @@ class Totals:
 
     def close(self) -> None:
         """Let go of it: what is written stays. A process may have thousands of jobs one by one."""
-        lines, self._numbers, self._map = self._lines, None, None
+        lines, self._numbers = self._lines, None
         if lines is not None and self._still_ours():
             os.close(lines)
         self._lines = None
@@ -319,6 +317,17 @@ class Totals:
         """Delete it."""
         for ending in (LINES, TOTALS):
             _unlink(self._folder.at(self._name + ending))
+
+    def _new_place(self, thread: int, unit: str | None, phase: str | None) -> int | None:
+        """Return the place of a total that is named now; None where there is no room."""
+        if len(self._places) >= PHASED_MOST and phase is not None:
+            return self._places.get((thread, unit, None)) or self._new_place(thread, unit, None)
+        place = next(self._free_places)
+        line = {"cmd": "total", "place": place, "unit": unit, "phase": phase}
+        if place >= NUMBERS or not self.append(line):
+            return None
+        self._places[thread, unit, phase] = place
+        return place
 
     def _enter(self, first: bytes) -> bool:
         """Make the file of lines with its first line in one step."""
@@ -342,21 +351,19 @@ class Totals:
         except OSError:
             return False
 
-    def _grow(self, size_b: int) -> bool:
-        """Map so many bytes, which are written before: memory that is full must not kill."""
+    def _map(self) -> bool:
+        """Map the numbers, which are written before: memory that is full must not kill."""
         path = self._folder.at(self._name + TOTALS)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         try:
-            before_b = os.fstat(descriptor).st_size
-            missing = bytes(size_b - before_b)
-            if os.pwrite(descriptor, missing, before_b) != len(missing):
+            zeros = bytes(NUMBERS * NUMBER_B)
+            if os.write(descriptor, zeros) != len(zeros):
                 return False
-            self._map = mmap.mmap(descriptor, size_b)
+            self._numbers = memoryview(mmap.mmap(descriptor, len(zeros))).cast("d")
         except (OSError, ValueError):
             return False
         finally:
             os.close(descriptor)
-        self._numbers = memoryview(self._map).cast("d")
         return True
 
 

@@ -32,7 +32,6 @@ from gramwatt.collectors.settings.proc import environ_of, process_start_ns
 from gramwatt.collectors.track.counts import (
     LINES,
     PRINTED,
-    TOTALS_MOST,
     JobFolder,
     Totals,
     clock_ns,
@@ -48,9 +47,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
-
-    Key = tuple[str | None, str | None]
-    """Unit and phase; None for the declared unit, and for no phase."""
 
 READY_TIMEOUT_S = 8.0
 """How long a command waits for the meter's first reading [s], which waits 5 s for a driver."""
@@ -165,10 +161,6 @@ class Client:
         self.patience_s = 0.0
         """How long at least an end with lines waits for them [s]: longer where a person looks."""
         self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._amounts: list[tuple[str | None, float, str | None]] = []
-        self._places: dict[Key, int] = {}
-        self._sums: dict[int, float] = {}
         self._window_rate = RateLimit(WINDOW_BURST, WINDOWS_PER_S)
         self._sent: set[str] = set()
         self._start_mark = marks()
@@ -223,14 +215,13 @@ class Client:
 
     def count(self, amount: float, unit: str | None = None, phase: str | None = None) -> None:
         """Add `amount` functional units [R]; `unit` None means the declared one. Never blocks."""
-        self._amounts.append((unit, amount, phase))
-        # Another thread, or the code that a signal has interrupted, may hold the lock: it looks
-        # once more when it has let go.
-        while self._amounts and self._lock.acquire(blocking=False):
-            try:
-                self._add_up()
-            finally:
-                self._lock.release()
+        # After a fork it is the client of `in_child` that counts.
+        totals = self._totals or self._enter()
+        if totals is None or not totals.count(amount, unit, phase):
+            text = f"job {self.job_id} has ended, does not run on this machine or has no room"
+            print_message(f"{text}: what this process counts is left out [argument-ignored]")
+        elif time.monotonic() >= self._look_at:
+            self.poll()
 
     def send_begin(self, pid: int) -> None:
         """Say that the command that is measured begins now, and its process id."""
@@ -369,35 +360,6 @@ class Client:
             self._sent.add(text)
             self._send(message)
 
-    def _add_up(self) -> None:
-        number = len(self._amounts)
-        totals = self._enter()
-        written = totals is not None
-        for unit, amount, phase in self._amounts[:number] if totals else ():
-            place = self._places.get((unit, phase)) or self._new_place(unit, phase)
-            if totals is None or place is None:
-                written = False
-                continue
-            total = self._sums[place] = self._sums[place] + amount
-            written = totals.write(place, total) and written
-        del self._amounts[:number]
-        if not written:
-            text = f"job {self.job_id} has ended, does not run on this machine or has no room"
-            print_message(f"{text}: what this process counts is left out [argument-ignored]")
-        elif time.monotonic() >= self._look_at and self._folder:
-            self._look(self._folder)
-
-    def _new_place(self, unit: str | None, phase: str | None) -> int | None:
-        if len(self._places) >= TOTALS_MOST:
-            phase = None
-        place = self._places.get((unit, phase))
-        if place is None and self._totals is not None:
-            place = self._totals.add(unit, phase)
-            if place is not None:
-                self._places[unit, phase] = place
-                self._sums[place] = 0.0
-        return place
-
     def _look(self, folder: JobFolder) -> None:
         self._look_at = time.monotonic() + LOOK_EVERY_S
         self._wake(folder)
@@ -413,9 +375,10 @@ class Client:
         now = time.monotonic()
         if now < self._start_at or self._started >= len(RESTART_WAITS_S):
             return False
-        lock = self._meter_lock = folder.lock()
+        lock = folder.lock()
         if lock is None:
             return True
+        self._meter_lock = lock
         try:
             if folder.closed:
                 return False
@@ -530,12 +493,8 @@ class OpenWindow:
         self.ended = False
         self.start_ns = clock_ns()
         self.counts: dict[str | None, float] = {}
-        self.path = window_path([*session.windows(), self])
-
-
-def window_path(windows: Sequence[OpenWindow]) -> str:
-    """Return the name of the innermost of these windows with those around it."""
-    return "/".join(window.name for window in windows)[:PATH_LENGTH]
+        names = [*(window.name for window in session.windows()), name]
+        self.path = "/".join(names)[:PATH_LENGTH]
 
 
 _windows: ContextVar[tuple[OpenWindow, ...]] = ContextVar("gramwatt_windows", default=())
@@ -623,10 +582,12 @@ class Session:
             text = f"what is counted after the end of job {self.id} is left out"
             print_message(f"{text} [argument-ignored]")
             return
-        opened = self.windows() if _windows.get() else ()
-        for window in opened:
-            window.counts[unit] = window.counts.get(unit, 0.0) + amount
-        self.client.count(amount, unit, window_path(opened) if opened else None)
+        phase = None
+        for window in _windows.get():  # the outermost first
+            if window.session is self and not window.ended:
+                window.counts[unit] = window.counts.get(unit, 0.0) + amount
+                phase = window.path
+        self.client.count(amount, unit, phase)
 
     def windows(self) -> list[OpenWindow]:
         """Return the job's windows that are open in this thread or task, the outermost first."""

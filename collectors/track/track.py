@@ -43,6 +43,7 @@ SHOWN_CHARACTERS = 40
 _FIGURES = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 """Characters of a name that trackers of experiments take."""
+_is_unit = functools.lru_cache(UNIT_NAME.fullmatch)
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
 
 
@@ -142,9 +143,11 @@ class Job:
             return
         try:
             if amount is not None:
-                self._count(amount, self._unit)
+                self._session.count(_amount(amount), self._unit)
             for unit, number in units.items():
-                self._count(number, unit)
+                if not _is_unit(unit):
+                    raise ValueError(f"not a unit name: {_short(unit)}")
+                self._session.count(_amount(number), unit)
         except Exception as error:
             texts = [] if amount is None else [_short(amount)]
             texts += [f"{_short(unit, str)}={_short(number)}" for unit, number in units.items()]
@@ -156,19 +159,17 @@ class Job:
         text = str(name).replace("\x00", "")  # nor halves of surrogate pairs, in any journal
         return Window(self._session, text.encode("utf-8", "replace").decode("utf-8"))
 
-    def _count(self, amount: float, unit: str | None) -> None:
-        number = float(amount)
-        if not math.isfinite(number) or number < 0:
-            raise ValueError(f"an amount is a number from 0 up, not {_short(amount)}")
-        if unit is not None and not UNIT_NAME.fullmatch(unit):
-            raise ValueError(f"not a unit name: {_short(unit)}")
-        if self._session is not None:
-            self._session.count(number, unit)
-
     def send_notice(self, code: str, text: str) -> None:
         """Leave a notice in the job's report; `code` is one of docs/reference/notices.md."""
         if self._session is not None:
             self._session.client.send_notice(code, text)
+
+
+def _amount(amount: float) -> float:
+    number = float(amount)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"an amount is a number from 0 up, not {_short(amount)}")
+    return number
 
 
 def running_job() -> Job | None:

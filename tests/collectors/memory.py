@@ -8,7 +8,7 @@ from typing import Any
 
 from gramwatt.collectors.settings.json_lines import encoded
 from gramwatt.collectors.track import counts
-from gramwatt.collectors.track.counts import FIRST_B, JobFolder, Totals
+from gramwatt.collectors.track.counts import JobFolder, Totals
 
 
 def folders() -> list[Path]:
@@ -32,6 +32,6 @@ def files_of(pid: int) -> list[str]:
 def file_of(folder: JobFolder, name: str, first: dict[str, Any]) -> Totals:
     """The file of a made-up process that enters a job."""
     totals = Totals(folder, name)
-    assert totals._grow(FIRST_B)
+    assert totals._map()
     assert totals._enter(encoded(first))
     return totals

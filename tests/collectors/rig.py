@@ -51,7 +51,6 @@ class Rig:
         self.mark = (self.clock.mono_ns(), self.clock.wall_ns())
         self.processes: dict[tuple[str, int], Totals] = {}
         """By a job's folder and a process, its file there."""
-        self.sums: dict[tuple[int, str | None, str | None], tuple[int, float]] = {}
         self._runs: dict[str, int] = {}
         parents = home.absolute().parents  # of which one may be a file
         self._memory = next(p for p in parents if p.is_dir()) / f"{home.name}-memory"
@@ -92,7 +91,6 @@ class Rig:
         first = {"role": role, "pid": pid, "began_ns": began_ns, **more}
         first |= {"at_ns": at_ns, "wall_ns": wall_ns, "visible": environ or {}}
         totals = self.processes[folder.path, pid] = file_of(folder, f"{pid}-{began_ns}-1", first)
-        self.sums = {key: value for key, value in self.sums.items() if key[0] != pid}
         if role == "command" and not waits:
             totals.append({"cmd": "begin", "pid": pid, "at_ns": at_ns})
         return folder
@@ -137,11 +135,7 @@ class Rig:
         job_id: str = "job",
     ) -> None:
         """A process of the job counts."""
-        totals = self.processes[self.memory(job_id).path, pid]
-        place, before = self.sums.get((pid, unit, phase)) or (totals.add(unit, phase) or 0, 0.0)
-        assert place
-        self.sums[pid, unit, phase] = place, before + amount
-        totals.write(place, before + amount)
+        self.processes[self.memory(job_id).path, pid].count(amount, unit, phase)
 
     def send(self, meter: JobMeter | None, pid: int | None = None, **message: Any) -> None:
         """A process writes a line, the one that began the job by default; the meter looks."""

@@ -148,7 +148,6 @@ class Client:
         self.start = {"job_id": self.job.job_id, "role": self.role, "pid": self.number}
         self.start |= {"began_ns": boot_ns, "at_ns": boot_ns, "wall_ns": wall}
         self.totals = file_of(self.memory, name, self.start)
-        self.totals.add("image", None)
         self.job.clients.append(self)
         self.world.log(f"client {self.number} of {self.job.job_id} begins")
         self.launch()
@@ -166,7 +165,7 @@ class Client:
     def count(self, amount: float) -> None:
         """Count units; the meter reads the total when it saves."""
         self.counted += amount
-        self.totals.write(1, self.counted)
+        self.totals.count(amount, "image", None)
 
     def kill_meter(self) -> None:
         """Kill the meter; the client starts another one."""

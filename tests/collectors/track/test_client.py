@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -189,20 +190,82 @@ def test_a_descriptor_that_became_somebody_elses_is_not_written_to(fake, tmp_pat
     assert totals(told()) == {(None, None): 1.0}
 
 
-def test_a_signal_handler_may_count_while_a_count_is_running(fake):
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_signal_handler_may_count_or_raise_while_a_count_is_running(fake, raises):
     told = fake("")
     client = Client("j", "track", {})
     client.start()
-    before = signal.signal(signal.SIGALRM, lambda *_: client.count(1, "alarm"))
+    handled, interrupted = [], 0
+
+    def handle(*_: object) -> None:
+        handled.append(1)
+        if raises:
+            raise KeyboardInterrupt
+        client.count(1)
+
+    before = signal.signal(signal.SIGALRM, handle)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-        for _ in range(50_000):
-            client.count(1, "loop")
+        for _ in range(100_000):
+            try:
+                client.count(1)
+            except KeyboardInterrupt:
+                interrupted += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:  # between two counts
         signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
         signal.signal(signal.SIGALRM, before)
+    client.count(0.5)
     client.stop("completed")
-    assert totals(told())["loop", None] == 50_000
+    assert handled
+    total = totals(told())[None, None]
+    if raises:  # what it interrupts is counted or not, and what comes after it is
+        assert total % 1 == 0.5
+        assert total <= 100_000.5
+    else:
+        assert total == 100_000.5 + len(handled)
+
+
+def test_threads_count_at_the_same_time(fake):
+    told = fake("")
+    client = Client("j", "track", {})
+    client.start()
+
+    def count() -> None:
+        for _ in range(20_000):
+            client.count(1, "image")
+
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=count) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch_s)
+    client.stop("completed")
+    assert totals(told()) == {("image", None): 160_000.0}
+
+
+def test_what_has_no_room_loses_its_phase_and_then_is_left_out(fake, monkeypatch, capsys):
+    monkeypatch.setattr(counts, "NUMBERS", 16)
+    monkeypatch.setattr(counts, "PHASED_MOST", 10)
+    told = fake("")
+    client = Client("j", "track", {})
+    client.start()
+    for _ in range(2):
+        for number in range(20):
+            client.count(1, None, f"step-{number}")
+        for number in range(10):
+            client.count(1, f"unit-{number}")
+    client.stop("completed")
+    by_phase = {(None, f"step-{number}"): 2.0 for number in range(10)}
+    by_unit = {(f"unit-{number}", None): 2.0 for number in range(4)}
+    assert totals(told()) == {**by_phase, (None, None): 20.0, **by_unit}
+    assert capsys.readouterr().err.count("has no room") == 1
 
 
 def test_the_client_needs_the_light_part_of_the_standard_library_only():
