@@ -137,7 +137,10 @@ class Tpu(DevicePort):
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the chips of the job, by TPU_VISIBLE_CHIPS or TPU_VISIBLE_DEVICES."""
-        return visible(environ, boards)
+        name = next((name for name in (CHIPS, DEVICES) if name in environ), None)
+        if name is None:
+            return Visible.whole(boards)
+        return visibility.by_runtime(name, environ, boards)
 
     @property
     def _name(self) -> str:
@@ -189,11 +192,3 @@ def grouped_chips(device: Any) -> int:
         return len(device.get_chips())
     except Exception:  # before 0.14 there is none, and without vfio it sees nothing
         return 0
-
-
-def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
-    """Return the chips of the job by index; all of them where neither variable is set."""
-    name = next((name for name in (CHIPS, DEVICES) if name in environ), None)
-    if name is None:
-        return Visible.whole(boards)
-    return visibility.by_runtime(name, environ, boards)

@@ -49,26 +49,16 @@ UNKNOWN = "its energy stays unknown"
 
 def nvidia(target: Target) -> list[Finding]:
     """Return NVML, each GPU with each call, and the devices a job here would be billed for."""
-    try:
-        port = target.nvml or Nvml.at(target.place)
-        if crash := crash_of(port):
-            return [Finding("NVML", "missing", f"{crash}; {UNKNOWN}", CRASHED)]
-        port.open()
-    except SourceAbsent as error:
-        return [_without_driver(target, error)]
-    try:
-        try:
-            boards = boards_of(port, "unknown")
-        except SourceError as error:
-            text = f"the driver does not count its GPUs: {error.message}"
-            return [Finding("NVML", "missing", text, FIXES[UNKNOWN_ERROR])]
+    port = target.nvml or Nvml.at(target.place)
+
+    def described(boards: Sequence[Board]) -> list[Finding]:
         if not boards:
             text = "the driver answers but lists no GPU"
             return [Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)]
         gpus = [_gpu(target, port, board) for board in boards]
         return [_library(port, len(boards)), *gpus, _billed(target, port, boards)]
-    finally:
-        port.close()
+
+    return _examined(port, "NVML", lambda error: _without_driver(target, error), described)
 
 
 def others(target: Target) -> list[Finding]:
@@ -80,6 +70,39 @@ def others(target: Target) -> list[Finding]:
         listed = ", ".join(names)
         findings.append(Finding("other vendors", "absent", f"no device here of: {listed}"))
     return findings
+
+
+def _vendor(port: DevicePort) -> list[Finding]:
+    def absent(error: SourceAbsent) -> Finding:
+        detail = f"found, but it cannot be read: {error.message}; {UNKNOWN}"
+        return Finding(port.title, "missing", detail, error.fix or None)
+
+    def described(boards: Sequence[Board]) -> list[Finding]:
+        remarks = [Finding(port.title, "limited", text.rstrip(".")) for text in port.remarks()]
+        return [_device(port, board) for board in boards] + remarks
+
+    return _examined(port, port.title, absent, described)
+
+
+def _examined(
+    port: DevicePort,
+    what: str,
+    absent: Callable[[SourceAbsent], Finding],
+    described: Callable[[Sequence[Board]], list[Finding]],
+) -> list[Finding]:
+    """Return the findings on a vendor's devices, or on why they cannot be listed."""
+    if crash := crash_of(port):
+        return [Finding(what, "missing", f"{crash}; {UNKNOWN}", CRASHED)]
+    try:
+        port.open()
+        return described(boards_of(port, "unknown"))
+    except SourceAbsent as error:
+        return [absent(error)]
+    except SourceError as error:
+        text = f"the driver does not count its devices: {error.message}; {UNKNOWN}"
+        return [Finding(what, "missing", text, FIXES[UNKNOWN_ERROR])]
+    finally:
+        port.close()
 
 
 def _library(port: Nvml, count: int) -> Finding:
@@ -191,22 +214,6 @@ def _billed(target: Target, port: Nvml, boards: Sequence[Board]) -> Finding:
 def _reason(environ: Mapping[str, str]) -> str:
     name = deciding(environ)
     return f"{name}={environ[name]}" if name else "no variable names any"
-
-
-def _vendor(port: DevicePort) -> list[Finding]:
-    try:
-        if crash := crash_of(port):
-            return [Finding(port.title, "missing", f"{crash}; {UNKNOWN}", CRASHED)]
-        port.open()
-    except SourceAbsent as error:
-        detail = f"found, but it cannot be read: {error.message}; {UNKNOWN}"
-        return [Finding(port.title, "missing", detail, error.fix or None)]
-    try:
-        devices = [_device(port, board) for board in boards_of(port, "unknown")]
-        remarks = [Finding(port.title, "limited", text.rstrip(".")) for text in port.remarks()]
-        return devices + remarks
-    finally:
-        port.close()
 
 
 def _device(port: DevicePort, board: Board) -> Finding:

@@ -22,6 +22,7 @@ from gramwatt.collectors.devices.board import (
     MigSlice,
     NotSupported,
     Place,
+    ReadFailed,
     SourceAbsent,
     boards_of,
     present,
@@ -448,6 +449,20 @@ def test_doctor_tells_a_driver_that_fails_from_a_library_that_is_missing(tmp_pat
     (result,) = accelerators.nvidia(Target(Place(tmp_path, {}, "linux", "x86_64"), Fails()))
     assert (result.state, result.fix) == ("missing", "start it anew")
     assert "library" not in result.detail
+
+
+def test_doctor_goes_on_after_a_vendor_whose_driver_does_not_count(tmp_path, monkeypatch):
+    class Uncounted(DevicePort):
+        vendor = title = meter = "Acme"
+
+        def count(self) -> int:
+            raise ReadFailed("busy")
+
+    monkeypatch.setattr(accelerators, "present", lambda place: [Uncounted, Jetson])
+    acme, jetson, _ = accelerators.others(Target(Place(tmp_path, {}, "linux", "x86_64")))
+    assert (acme.what, acme.state) == ("Acme", "missing")
+    assert "does not count its devices: busy" in acme.detail
+    assert (jetson.what, jetson.state) == ("NVIDIA Jetson", "missing")
 
 
 @pytest.mark.parametrize("odd", [(4294967295, None), (0, 4294967295), (160 * 2**20, 10734)])
