@@ -244,16 +244,17 @@ class SharedLedger(Ledger):
         self._other_jobs = 0
         self._users_at_ns = self._jobs_at_ns = self._processes_at_ns = self._refresh_at_ns = 0
         # Locks go by the device, and by the node where its id tells it there only.
-        own = item.board.uuid
+        own = item.device_id
         self._lock = own if is_unique(own) else safe_id(f"{identity.node_id()}-{own}")
+        self._share = item.share
         boards.locks.acquire(self._lock)
 
     @property
     def mean_share(self) -> float:
         """The reserved part of the board, mean over the time so far (0 to 1]."""
         if self._span_s <= 0:
-            return 1.0
-        return max(SMALLEST_SHARE, self._reserved_s / self._span_s)
+            return self._share
+        return max(SMALLEST_SHARE, self._share * self._reserved_s / self._span_s)
 
     def add(
         self,
@@ -338,7 +339,9 @@ class SharedLedger(Ledger):
             self._boards.notify("gpu-shared", text)
 
     def _users(self) -> tuple[GpuUser, ...] | None:
-        """Return the processes on the board; None where the driver does not list them."""
+        """Return the processes on the device; None where the driver does not list them."""
+        if self._share < 1:  # those of a board are not those of its slice
+            return None
         return offered(lambda: self._port.users(self._board.ordinal))
 
 
@@ -375,8 +378,10 @@ class SharedBoards:
         emit: Callable[[str, Interval], None],
         kind: str | None,
     ) -> Ledger:
-        """Return the ledger of a billed device. A slice's share is fixed, a board's may change."""
-        if item.share < 1:
+        """Return the ledger of a billed device: of a part of it without an id of its own, such as a
+        tile, that no other job has.
+        """
+        if item.share < 1 and item.device_id == item.board.uuid:
             return Ledger(item.device_id, schedule, emit, kind=kind)
         ledger = SharedLedger(port, item, schedule, emit, self, kind=kind)
         self._ledgers.append(ledger)

@@ -167,6 +167,18 @@ def test_two_jobs_of_one_home_see_each_other_by_their_locks(tmp_path):
     assert [path for path in (tmp_path / "boards").rglob("*") if path.is_file()] == []
 
 
+def test_two_jobs_on_one_slice_divide_it(tmp_path):
+    rig = Rig(tmp_path, gpu(slices=[["MIG-a", 2 / 7], ["MIG-b", 1 / 7]]))
+    environ = {"CUDA_VISIBLE_DEVICES": "MIG-a"}
+    meters = [rig.start(pid=ME, job_id=name, environ=environ) for name in "ab"]
+    rig.run(60, *meters)
+    for meter in meters:
+        rig.stop(meter)
+    whole_j = gpu_j(rig, "a") + gpu_j(rig, "b")
+    assert whole_j == pytest.approx(60 * 250 * 2 / 7, rel=0.03)
+    assert rig.merged("b").devices[0].record.share == pytest.approx(1 / 7, rel=0.03)
+
+
 def test_slices_of_one_board_are_read_once_and_add_up_with_the_rest(tmp_path):
     slices = [["MIG-a", 3 / 7], ["MIG-b", 2 / 7], ["MIG-c", 1 / 7]]
     rig = Rig(tmp_path, gpu(BUSY, slices=slices))
