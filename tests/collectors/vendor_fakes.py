@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gramwatt.collectors.devices.board import DevicePort, SourceAbsent
+from gramwatt.collectors.devices.intel import IntelGpu
 from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.doubles.synthetic import SyntheticGpu, SyntheticNvml
@@ -272,3 +273,28 @@ def write(root: Path, **files: str) -> None:
         path = root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
+
+
+def intel_tree(root: Path, address: str = "0000:03:00.0", **files: str) -> None:
+    """A GPU of Intel as sysfs shows it; `files` are of its hwmon folder."""
+    device = f"sys__bus__pci__devices__{address}__"
+    write(root, **{f"{device}vendor": "0x8086\n", f"{device}class": "0x030000\n"})
+    write(root, **{f"{device}device": "0x56a0\n", f"{device}hwmon__hwmon5__name": "xe\n"})
+    node = f"renderD{128 + int(address[5:7], 16)}"
+    write(root, **{f"{device}drm__{node}__dev": "226:128\n", f"dev__dri__{node}": ""})
+    write(root, **{f"{device}hwmon__hwmon5__{name}": f"{text}\n" for name, text in files.items()})
+
+
+class CountedIntel(IntelGpu):
+    """Its counters follow the rig's board, where their folder is there."""
+
+    def __init__(self, rig: VendorRig, root: Path, *names: str) -> None:
+        super().__init__(root)
+        self.rig, self.names = rig, names
+
+    def energy_mj(self, index: int) -> float:
+        count_uj = round(self.rig.boards[0].counter_j(self.rig.now_s()) * 1e6)
+        for folder in self.root.glob("sys/bus/pci/devices/*/hwmon/hwmon5"):
+            for name in self.names:
+                (folder / name).write_text(f"{count_uj}\n")
+        return super().energy_mj(index)

@@ -22,7 +22,6 @@ from gramwatt.collectors.devices.board import (
     present,
 )
 from gramwatt.collectors.devices.gaudi import Pyhlml
-from gramwatt.collectors.devices.intel import IntelGpu
 from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.neuron import Neuron
 from gramwatt.collectors.devices.nvml import Nvml
@@ -31,6 +30,7 @@ from gramwatt.sci.records.merge import MergedDevice
 from gramwatt.sci.records.records import HOST_CLASSES
 from tests.collectors.rig import energy_j, gpu
 from tests.collectors.vendor_fakes import (
+    CountedIntel,
     FakeAmdSmi,
     FakeApple,
     FakeHlml,
@@ -38,13 +38,14 @@ from tests.collectors.vendor_fakes import (
     FakeTpuMetrics,
     HlmlError,
     VendorRig,
+    intel_tree,
     write,
 )
 
 POWER_W = 250.0
 NEURON = "sys__devices__virtual__neuron_device__neuron0__"
 INA = "sys__bus__i2c__drivers__ina3221__1-0040__hwmon__hwmon1__"
-CARD = "sys__bus__pci__devices__0000:03:00.0__"
+PCI = "sys__bus__pci__devices__0000:03:00.0__"
 FILES = {
     "dev__neuron0": "",
     f"{NEURON}info__architecture__device_name": "Inferentia2\n",
@@ -53,37 +54,13 @@ FILES = {
     f"{INA}in1_label": "VDD_IN\n",
     f"{INA}in1_input": "5000\n",
     f"{INA}curr1_input": "50000\n",
-    f"{CARD}vendor": "0x8086\n",
-    f"{CARD}class": "0x030000\n",
-    f"{CARD}device": "0x56a0\n",
-    f"{CARD}drm__renderD128__dev": "226:128\n",
-    "dev__dri__renderD128": "",
-    f"{CARD}hwmon__hwmon5__name": "xe\n",
-    f"{CARD}hwmon__hwmon5__energy1_input": "5\n",
 }
-
-
-COUNTER = f"{CARD}hwmon__hwmon5__energy1_input"
-
-
-class CountedIntel(IntelGpu):
-    """Its counter follows the rig's board."""
-
-    def __init__(self, rig: VendorRig, root: Path) -> None:
-        super().__init__(root)
-        self.rig = rig
-
-    def energy_mj(self, index: int) -> float:
-        counter = self.root / COUNTER.replace("__", "/")
-        if counter.parent.exists():
-            counter.write_text(str(round(self.rig.boards[0].counter_j(self.rig.now_s()) * 1e6)))
-        return super().energy_mj(index)
 
 
 SOURCES: dict[str, Callable[[VendorRig, Path], DevicePort]] = {
     "amd": lambda rig, _: AmdSmi(lambda: FakeAmdSmi(rig, "AMD Instinct MI300X")),
     "gaudi": lambda rig, _: Pyhlml(lambda: FakeHlml(rig)),
-    "intel": CountedIntel,
+    "intel": lambda rig, root: CountedIntel(rig, root, "energy1_input"),
     "apple": lambda rig, _: AppleSilicon(
         lambda: FakeApple(rig, cpu_total_mj=100.0, gpu_mj=120.0, dram_mj=30.0), "Apple M2"
     ),
@@ -112,6 +89,7 @@ def machine(tmp_path: Path, source: str) -> VendorRig:
     """A machine with one device of 250 W."""
     root = tmp_path / "root"
     write(root, **FILES)
+    intel_tree(root, energy1_input="5")
     return VendorRig(
         tmp_path / "home",
         lambda rig: [SOURCES[source](rig, root)],
@@ -176,7 +154,7 @@ def test_a_fault_that_passes_costs_no_energy(tmp_path, source, fault, from_s, to
     assert energy_j(device_of(rig).intervals) == pytest.approx(60 * POWER_W, rel=0.02)
 
 
-@pytest.mark.parametrize("folder", [f"{NEURON}stats__power", INA, f"{CARD}hwmon__hwmon5"])
+@pytest.mark.parametrize("folder", [f"{NEURON}stats__power", INA, f"{PCI}hwmon__hwmon5"])
 def test_files_that_cannot_be_read_for_a_moment_cost_no_energy(tmp_path, folder):
     source = {NEURON: "neuron", INA: "jetson"}.get(folder.replace("stats__power", ""), "intel")
     rig = machine(tmp_path, source)
@@ -240,7 +218,6 @@ def test_two_jobs_on_one_device_are_billed_its_energy_once(tmp_path, source):
 
 
 ACCEL = "sys__class__accel__accel0__device__vendor"
-PCI = "sys__bus__pci__devices__0000:03:00.0__"
 
 
 @pytest.mark.parametrize(
@@ -255,8 +232,8 @@ PCI = "sys__bus__pci__devices__0000:03:00.0__"
         ("AMD GPU", {f"{PCI}vendor": "0x1002", f"{PCI}class": "0x038000"}, "kfd"),
         (
             "Intel discrete GPU",
-            {key: text for key, text in FILES.items() if key.startswith(CARD)},
-            "dri__renderD128",
+            {f"{PCI}vendor": "0x8086", f"{PCI}class": "0x030000", f"{PCI}drm__renderD9__dev": ""},
+            "dri__renderD9",
         ),
         ("Cambricon MLU", {}, "cambricon_dev0"),
         ("Qualcomm Cloud AI", {ACCEL: "0x17cb"}, "accel__accel0"),

@@ -36,6 +36,7 @@ from gramwatt.sci.records.records import DeviceRecord, IntervalRecord
 from gramwatt.sci.score.score import ScoreContext, score
 from tests.collectors.rig import by_type, energy_j, gpu
 from tests.collectors.vendor_fakes import (
+    CountedIntel,
     FakeAmdSmi,
     FakeApple,
     FakeHlml,
@@ -43,6 +44,7 @@ from tests.collectors.vendor_fakes import (
     FakeTpuMetrics,
     VendorRig,
     absent,
+    intel_tree,
     write,
 )
 
@@ -392,30 +394,6 @@ def test_a_device_that_cannot_be_read_makes_the_whole_energy_unknown(tmp_path, w
     doc = document(rig)
     assert (doc.energy_kwh, doc.total_g, doc.conformance) == (None, None, "not-sci")
     assert "energy-unmeasured" in [notice.code for notice in doc.notices]
-
-
-def intel_tree(root: Path, address: str = "0000:03:00.0", **files: str) -> None:
-    """A GPU of Intel as sysfs shows it; `files` are of its hwmon folder."""
-    device = f"sys__bus__pci__devices__{address}__"
-    write(root, **{f"{device}vendor": "0x8086\n", f"{device}class": "0x030000\n"})
-    write(root, **{f"{device}device": "0x56a0\n", f"{device}hwmon__hwmon5__name": "xe\n"})
-    node = f"renderD{128 + int(address[5:7], 16)}"
-    write(root, **{f"{device}drm__{node}__dev": "226:128\n", f"dev__dri__{node}": ""})
-    write(root, **{f"{device}hwmon__hwmon5__{name}": f"{text}\n" for name, text in files.items()})
-
-
-class CountedIntel(IntelGpu):
-    """Its counter files are written anew before each reading, as the kernel's are."""
-
-    def __init__(self, rig: VendorRig, root: Path, *names: str) -> None:
-        super().__init__(root)
-        self.rig, self.names = rig, names
-
-    def energy_mj(self, index: int) -> float:
-        count_uj = round(self.rig.boards[0].counter_j(self.rig.now_s()) * 1e6)
-        for name in self.names:
-            intel_tree(self.root, **{name: str(count_uj)})
-        return super().energy_mj(index)
 
 
 PACKAGE = "counts the package and not the whole card"
