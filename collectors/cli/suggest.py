@@ -48,7 +48,6 @@ HELPS = {
     "mean_power_w": "Of one device (W).",
     "peak_memory_gb": "Of one device (GiB).",
     "utilisation": "Busy share: 0.12, 12%.",
-    "memory_bandwidth_utilisation": "0 to 1.",
     "units": "Such as token=1e9; may be repeated.",
     "provider": "Cloud provider: aws, gcp, azure.",
     "region": "Cloud region: aws:eu-west-1.",
@@ -69,7 +68,6 @@ PRESSING = (
     "hardware-unstated",
     "input-implausible",
     "lifetime-exceeded",
-    "memory-disagrees",
     "place-taken",
     "provider-lacks-part",
 )

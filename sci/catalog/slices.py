@@ -147,11 +147,3 @@ def _slice(part: Hardware, name: str) -> Slice:
     assert whole
     processors = int(match["own"] or match["processors"]) / int(whole["processors"])
     return Slice(part, name, processors, float(match["memory"]))
-
-
-def fitting_slice(part: Hardware, memory_gib: float, busy: float) -> str | None:
-    """Return the smallest slice that holds a job by memory and busy share; None without any."""
-    for candidate in slices_of(part):
-        if memory_gib <= candidate.memory_gib and busy <= candidate.share < 1:
-            return candidate.name
-    return None

@@ -229,6 +229,7 @@ def compare(now: Hardware, target: Hardware, work: Work, reference: Hardware) ->
     if share and abs(size) >= math.log(number("share-size")):
         time = _with_share("share-time", errors, size, share, time)
         energy = _with_share("share-energy", errors, size, share, energy)
+        energy = Log(energy.value, max(energy.spread, number("share-energy-least")))
         power = Log(energy.value - time.value, power.spread)
     return Comparison(time, power, energy)
 
@@ -237,14 +238,13 @@ def _with_share(figure: str, errors: str, size: float, share: float, plain: Log)
     """Return a logarithm by the present share of rated power, beside what data sheets say of it.
 
     A device far below its rating waits for its host, and a smaller one waits less. It was measured
-    on one pair of devices: it counts the less the further the sizes are apart, and is never surer
-    than its least error.
+    on one pair of devices: it counts the less the further the sizes are apart.
     """
     value = size * (number(f"{figure}-level") + number(f"{figure}-slope") * math.log(share))
     spread = number(f"{figure}-spread", errors)
     apart = max(1.0, abs(size) / math.log(number("share-pair")))
     both = combine(Log(value, spread * apart**2), plain)
-    return Log(both.value, max(both.spread, spread, number(f"{figure}-least")))
+    return Log(both.value, max(both.spread, spread))
 
 
 def _grown(value: float, spread: float) -> Log:

@@ -77,7 +77,6 @@ CODES: dict[str, str] = {
     "flag-outdated": "The part is outdated for this class of work.",
     "flag-over-provisioned": "The part is larger than the job needs.",
     "flag-under-provisioned": "The job nearly fills its device's memory.",
-    "memory-disagrees": "By estimate the job does not fit its memory; the run shows it does.",
 }
 """Every code that the product emits, with its meaning in one sentence."""
 HELP: dict[str, str] = {
@@ -242,7 +241,6 @@ HELP: dict[str, str] = {
     "flag-outdated": "Small and recommender jobs are excepted.",
     "flag-over-provisioned": "By measured memory, and power or use.",
     "flag-under-provisioned": "Swapping is near.",
-    "memory-disagrees": "The measurement is used.",
 }
 """What a notice does to the figures, and what to do; docs/reference/notices.md has both."""
 FOR_USER = frozenset(

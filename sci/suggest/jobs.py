@@ -143,9 +143,6 @@ def request_of(document: JobDoc) -> SuggestRequest | None:
         "mean_power_w": mean_power_w(document) or None,
         "peak_memory_gb": _peak_memory_gib(document),
         "utilisation": _mean([device.mean_utilisation for device in devices]),
-        "memory_bandwidth_utilisation": _mean(
-            [device.profile.get("memory_busy") for device in devices]
-        ),
         "host_power_w": _host_power_w(document),
         "pue": None if document.method.pue.kind == "estimated" else document.method.pue.value,
         "lifetime_years": _lifetime_years(document),

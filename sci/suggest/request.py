@@ -68,11 +68,11 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A job to find something better for; every figure is that of the present run.
 
     `count` counts devices as the driver lists them, `mean_power_w` [W] and `peak_memory_gb` [GiB]
-    are per device, `hours` [h] is wall time, `utilisation` and `memory_bandwidth_utilisation` are
-    shares 0 to 1. `host_power_w` [W] is the mean power of all hosts of the job together, without
-    its devices. `ownership` says how the hardware is had, `pace` what sets the speed of the job,
-    `runs_per_year` how often such a job runs. `activated_parameters` are those of a mixture of
-    experts that one token passes, of all `model_parameters`.
+    are per device, `hours` [h] is wall time, `utilisation` the busy share, 0 to 1. `host_power_w`
+    [W] is the mean power of all hosts of the job together, without its devices. `ownership` says
+    how the hardware is had, `pace` what sets the speed of the job, `runs_per_year` how often such a
+    job runs. `activated_parameters` are those of a mixture of experts that one token passes, of all
+    `model_parameters`.
     """
 
     hardware: Text | None = None
@@ -91,7 +91,6 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
     mean_power_w: Amount | None = None
     peak_memory_gb: Amount | None = None
     utilisation: Fraction | None = None
-    memory_bandwidth_utilisation: Fraction | None = None
     units: Counts = msgspec.field(default_factory=dict)
     provider: Text | None = None
     region: Text | None = None

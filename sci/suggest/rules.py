@@ -18,7 +18,7 @@ from gramwatt.sci.suggest.facts import FRAMEWORKS, left_out
 from gramwatt.sci.suggest.hardware import IN_TURN, candidates
 from gramwatt.sci.suggest.request import LIBRARIES
 from gramwatt.sci.suggest.settings import LONG_DEVICE_HOURS, ON_PROCESSORS
-from gramwatt.sci.suggest.work import NEAR_RATED, SMALL_BUSY, SMALL_POWER, Work, disagreement
+from gramwatt.sci.suggest.work import NEAR_RATED, SMALL_BUSY, SMALL_POWER, Work
 
 FULL_MEMORY = 0.95
 """Fraction of memory above which a job is about to run out of it."""
@@ -90,7 +90,7 @@ def notices(work: Work) -> list[Notice]:
     checks: list[Callable[[Work], Notice | None]] = [_misspelt, _provider]
     if work.device is not None:
         checks += [_over_provisioned, _under_provisioned, _long, _outdated, _idle]
-        checks += [_power, _pace, _memory]
+        checks += [_power, _pace]
     out = [notice for check in checks if (notice := check(work))]
     for number, applies in POLICIES:
         if applies(work):
@@ -205,11 +205,3 @@ def _pace(work: Work) -> Notice | None:
         "rate; give pace where that is wrong."
     )
     return Notice("pace-inferred", text, "pace")
-
-
-def _memory(work: Work) -> Notice | None:
-    reason = disagreement(work)
-    if reason is None:
-        return None
-    text = f"Estimate and measurement disagree: {reason}. The measurement counts."
-    return Notice("memory-disagrees", text, "peak_memory_gb")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gramwatt.sci.catalog.slices import fitting_slice
 from gramwatt.sci.embodied.te import host_share_te
 from gramwatt.sci.estimate.ranking import Log
 from gramwatt.sci.suggest.change import Change, priced
@@ -417,9 +416,6 @@ def share(work: Work) -> Change | None:
         "counted with two jobs that both end as before; idle power and making are then shared by "
         "MIG slices, MPS or several processes",
     ]
-    piece = fitting_slice(part, each, busy)
-    if piece:
-        reasons.append(f"the MIG slice {piece} holds such a job by memory and busy time")
     change = text(work, "share", "share it with another job", *reasons)
     carbon = carbon_ratio(work, UNCHANGED, energy, devices=0.5)
     return replace(change, time=UNCHANGED, energy=energy, carbon=carbon)

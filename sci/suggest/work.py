@@ -27,7 +27,6 @@ from gramwatt.sci.score.location import Place, in_data_centre, locate
 from gramwatt.sci.suggest.evidence import OwnRow, PresentRun, recognised
 from gramwatt.sci.suggest.facts import (
     Need,
-    estimated_need,
     lacks_units,
     memory_need,
     offered_parts,
@@ -39,21 +38,14 @@ SMALL_POWER = 0.35
 """Mean over rated power below which a job is small: it does not follow specifications."""
 SMALL_BUSY = 0.5
 """Busy fraction below which a job of low power is small rather than waiting for memory."""
-MEMORY_BOUND, MEMORY_IDLE = 0.6, 0.1
-"""Fraction of time that memory is active above which inference is decoding, and below which a
-device of low power mostly waits."""
 LLM_PARAMETERS = 1e9
 """Models from this size on are taken for language models when they infer."""
 REINFORCEMENT = ("stable-baselines3", "sb3", "rllib", "cleanrl", "torchrl", "sample-factory")
 REINFORCED_POWER = 0.5
 """Frameworks of reinforcement learning, whose environments run on the processor, and mean over
 rated power from which on such a job keeps its device busy all the same."""
-NEAR_IDLE, NEAR_RATED = 1.3, 0.9
-"""Mean over idle power below which a device mostly waits, and mean over rated power from which on
-it is busy, whatever its busy fraction says."""
-SLOW_AT_IDLE = ("recsys",)
-"""Classes that draw hardly more than idle power while the device sets their pace: recommender
-training at 34 to 39 W took 0.5 to 2.4 times as long on another part (Zeus trace)."""
+NEAR_RATED = 0.9
+"""Mean over rated power from which on a device is busy, whatever its busy fraction says."""
 FULL_POWER = 0.7
 """Usual mean over rated power of well-used devices: the median of measured runs (power.csv)."""
 IDLE_POWER = Quantity(
@@ -276,20 +268,10 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
 
     def _waiting(self) -> str | None:
         """Return what shows that the devices wait; None where nothing does."""
-        request, share = self.request, self.power_share
-        power, busy = request.mean_power_w, request.utilisation
-        memory = request.memory_bandwidth_utilisation
-        idle = self.device.part.idle if self.device else None
-        near_idle = power is not None and idle and power < NEAR_IDLE * idle.value
-        if near_idle and request.workload_class not in SLOW_AT_IDLE:
-            return f"the mean power of {power:g} W is below {NEAR_IDLE} times idle power"
-        if (memory is not None and memory > MEMORY_BOUND) or (share or 0.0) >= NEAR_RATED:
+        busy = self.request.utilisation
+        if busy is None or busy >= SMALL_BUSY or (self.power_share or 0.0) >= NEAR_RATED:
             return None
-        if busy is not None and busy < SMALL_BUSY:
-            return f"the devices are busy {busy:.0%} of the time"
-        if memory is not None and memory < MEMORY_IDLE and share and share < SMALL_POWER:
-            return f"mean power is {share:.0%} of rated power, and memory is active {memory:.0%}"
-        return None
+        return f"the devices are busy {busy:.0%} of the time"
 
     @property
     def power_share(self) -> float | None:
@@ -515,18 +497,6 @@ def _device(catalog: Catalog, name: str) -> tuple[Device, Notice | None]:
         return Device.of(chosen, slice_of(chosen, piece) if piece else None), notice
 
 
-def disagreement(work: Work) -> str | None:
-    """Return how the estimate of memory contradicts a run; None where it does not."""
-    peak, device = work.request.peak_memory_gb, work.device
-    if device is None or not device.part.memory_gb or not (work.measured or peak) or work.misfit:
-        return None
-    need = estimated_need(work.request)
-    if need is None or need.fits(device.part.memory_gb, work.count):
-        return None
-    seen = f"the measured peak of {peak:g} GiB fits" if peak else "the job ran"
-    return f"{need.arithmetic} would not fit {work.label}, and yet {seen}"
-
-
 def classify(request: SuggestRequest, device: Device | None) -> Classified:
     """Return the class of the job: declared, small by its power, or by its kind and batch.
 
@@ -553,8 +523,6 @@ def classify(request: SuggestRequest, device: Device | None) -> Classified:
         if batch is not None and batch <= 1:
             return Classified("decode", "inference of a large model, one sequence")
         return Classified("llm-serving", "inference of a large model, several sequences")
-    if (request.memory_bandwidth_utilisation or 0.0) > MEMORY_BOUND and batch == 1:
-        return Classified("decode", f"memory active more than {MEMORY_BOUND:.0%}, batch 1")
     if size and batch == 1:
         return Classified("small", "inference of a small model, batch 1")
     return Classified("batch-inference", "inference")
