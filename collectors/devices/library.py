@@ -88,9 +88,12 @@ class Opening:
 
 def ask_all(port: DevicePort) -> None:
     """Ask an open port what a meter asks, each device once."""
+    offered(port.driver)
+    offered(port.remarks)
     for index in range(offered(port.count) or 0):
-        for call in (port.board, port.read, port.limit_w):
+        for call in (port.board, port.read, port.read_power, port.limit_w, port.users):
             offered(partial(call, index))
+        offered(partial(port.power_samples, index, 0))
         offered(partial(port.profile, index, full=True))
 
 

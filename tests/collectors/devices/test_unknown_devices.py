@@ -347,6 +347,26 @@ def test_a_library_that_has_crashed_is_asked_in_a_child_until_it_works(tmp_path)
     assert Crashes(tmp_path).look(Native(crash)) is None
 
 
+CALLS = (
+    "driver",
+    "remarks",
+    "count",
+    "board",
+    "read",
+    "read_power",
+    "power_samples",
+    "limit_w",
+    "users",
+    "profile",
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whatever_call_crashes_is_met_in_the_child(call, monkeypatch):
+    monkeypatch.setattr(Native, call, lambda *args, **more: crash())
+    assert "SIGSEGV" in (library.crash_of(Native(int)) or "")
+
+
 def test_a_child_that_hangs_in_a_driver_ends_without_its_meter(monkeypatch):
     monkeypatch.setattr(library, "CHILD_LIMIT_S", 1)
     port, child = Native(lambda: time.sleep(60)), os.fork()
