@@ -28,8 +28,8 @@ from gramwatt.sci.suggest.documents import (
 from gramwatt.sci.suggest.evidence import OwnRow
 from gramwatt.sci.suggest.hardware import Ranked, is_metered, order, rank, slices
 from gramwatt.sci.suggest.places import later, regions
+from gramwatt.sci.suggest.remarks import notices
 from gramwatt.sci.suggest.request import SuggestRequest
-from gramwatt.sci.suggest.rules import notices
 from gramwatt.sci.suggest.settings import needs_no_device, settings
 from gramwatt.sci.suggest.work import Emitted, Work, resolve
 

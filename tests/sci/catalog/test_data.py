@@ -14,13 +14,12 @@ from gramwatt.sci.catalog.files import FILES as KINDS
 from gramwatt.sci.figures.csv_data import LIST_SEPARATOR, columns, data_text, rows
 from gramwatt.sci.suggest.evidence import EffectRow, SourceRow
 from gramwatt.sci.suggest.measured import ResultRow
-from gramwatt.sci.suggest.rules import Rule
 from gramwatt.sci.suggest.work import PowerRow
 from tests.packages import ROOT
 
 DATA = Path(catalog.__file__).parent / "data"
 FILES = sorted(name for kind in KINDS for name in kind.files)
-OF_SUGGEST = [EffectRow, PowerRow, ResultRow, Rule, SourceRow]
+OF_SUGGEST = [EffectRow, PowerRow, ResultRow, SourceRow]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Each of the 77 rules the advice started from, in the sense of its verdict.
+"""Each of the 77 rules the advice started from, in the sense of its verdict in `rules.csv`.
 
 A rule that is kept is asserted, one with a condition with it and without it, a wrong one is refused
 and its correction asserted, a policy is shown as text with its source and changes no figure.
@@ -6,7 +6,9 @@ and its correction asserted, a policy is shown as text with its source and chang
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,6 @@ from gramwatt.sci.embodied.te import accelerator_te
 from gramwatt.sci.suggest.evidence import effect
 from gramwatt.sci.suggest.facts import memory_need
 from gramwatt.sci.suggest.request import parse_suggest_request
-from gramwatt.sci.suggest.rules import rules
 from tests.sci.suggest.requests import (
     A100,
     B200,
@@ -47,6 +48,8 @@ SMALL_JOB = {
     "hours": 48,
 }
 LAMBDA = {"point": "largest batch that fits", "precision": "fp16"}
+with Path(__file__).with_name("rules.csv").open(encoding="utf-8", newline="") as lines:
+    RULES = {int(row["rule"]): row for row in csv.DictReader(lines)}
 CHECKS: dict[int, Callable[[], None]] = {}
 
 
@@ -83,7 +86,8 @@ def no_energy(part: str, **request: object) -> None:
 
 def policy(number: int, **request: object) -> None:
     texts = [n.message for n in ask(**request).notices if n.code == "advice-policy"]
-    assert any(rules()[number].statement in text and rules()[number].seed in text for text in texts)
+    rule = RULES[number]
+    assert any(f"{rule['statement']} ({rule['seed']})" in text for text in texts)
     assert not any("(rule" in text for text in texts)
 
 
@@ -442,8 +446,8 @@ def _() -> None:
 
 @rule(47)
 def _() -> None:
-    assert "anthropic" not in str([rule.statement for rule in rules().values()]).lower()
-    assert rules()[47].verdict == "NOT SUPPORTED"
+    assert "anthropic" not in str([rule["statement"] for rule in RULES.values()]).lower()
+    assert RULES[47]["verdict"] == "NOT SUPPORTED"
 
 
 @rule(48)
@@ -604,7 +608,7 @@ def _() -> None:
 def _() -> None:
     every = str(ask(**TRAINED, provider="gcp", batch_size=8))
     assert "(rule" not in every
-    assert rules()[65].statement not in every
+    assert RULES[65]["statement"] not in every
 
 
 @rule(66)
@@ -691,7 +695,7 @@ def _() -> None:
 @rule(77)
 def _() -> None:
     assert not any("TensorStream" in part.architecture for part in CATALOG.all_hardware())
-    assert rules()[77].verdict == "NOT SUPPORTED"
+    assert RULES[77]["verdict"] == "NOT SUPPORTED"
 
 
 @rule(78)
@@ -717,5 +721,5 @@ def test_rule(number: int) -> None:
 
 
 def test_every_rule_has_its_check_and_is_in_the_book() -> None:
-    assert sorted(CHECKS) == sorted(rules()) == [*range(1, 38), *range(40, 80)]
+    assert sorted(CHECKS) == sorted(RULES) == [*range(1, 38), *range(40, 80)]
     assert len(CHECKS) == 77
