@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
 from gramwatt.collectors.cli.options import flag_of, request_command
-from gramwatt.collectors.cli.summary import quantity_text, short_text, table, than_first, wrapped
+from gramwatt.collectors.cli.summary import (
+    WIDTH,
+    quantity_text,
+    short_text,
+    table,
+    than_first,
+    wrapped,
+)
 from gramwatt.collectors.settings.catalogs import user_catalog
 from gramwatt.sci.estimate.answer import EstimatesDoc, estimates
 from gramwatt.sci.estimate.estimate import EstimateDoc
@@ -42,7 +50,13 @@ HELPS = {
 }
 ROWS = 5
 """Devices that are shown without --all."""
-PRESSING = ("input-implausible", "lifetime-exceeded", "place-taken", "zone-unknown")
+PRESSING = (
+    "input-implausible",
+    "lifetime-exceeded",
+    "place-taken",
+    "power-unpublished",
+    "zone-unknown",
+)
 """Notices that say how to read the answer."""
 All = Annotated[bool, typer.Option("--all", help="Every device.")]
 Why = Annotated[bool, typer.Option("--why", help="Inputs, sources, notices of the first.")]
@@ -60,15 +74,18 @@ def lines(answer: EstimatesDoc, every: All = False, why: Why = False) -> list[st
     """Return the answer for a terminal: a sentence, a table, what would make it surer."""
     rows = answer.answers
     shown = wrapped(answer.summary)
-    shown += table(list(_side_by_side(rows if every else rows[:ROWS])), (1, 2)) * (len(rows) > 1)
+    if len(rows) > 1:
+        shown += table(list(_side_by_side(rows if every else rows[:ROWS])), (1, 2), WIDTH)
     shown += table(list(_terms(rows[0]))) if len(rows) == 1 else []
     shown += [f"  {row.label}: {row.word}, {row.reason}" for row in answer.left_out]
     if not rows:
         return shown
     if why:
         return shown + list(_why(rows[0]))
-    for notice in rows[0].notices:
-        shown += wrapped(notice.message) if notice.code in PRESSING else []
+    notices = chain.from_iterable(row.notices for row in rows)
+    messages = {notice.message: None for notice in notices if notice.code in PRESSING}
+    for message in messages:
+        shown += wrapped(message)
     surer = [f"To be surer: {', '.join(map(flag_of, answer.surer))}."] * bool(answer.surer)
     hidden = [f"All {len(rows)}: --all."] * (len(rows) > ROWS and not every)
     return [*shown, *wrapped(" ".join((*surer, *hidden, "Inputs: --why.")))]

@@ -27,7 +27,14 @@ from gramwatt.collectors.settings.config import resolve
 from gramwatt.collectors.settings.identity import LAST
 from gramwatt.collectors.settings.installation import install_command, local_store
 from gramwatt.sci.figures.structs import convert
-from gramwatt.sci.suggest.documents import BASES, HARDWARE, AnswerDoc, LeftOutDoc, SuggestDoc
+from gramwatt.sci.suggest.documents import (
+    BASES,
+    HARDWARE,
+    AnswerDoc,
+    LeftOutDoc,
+    SuggestDoc,
+    tenths,
+)
 from gramwatt.sci.suggest.request import SuggestRequest, parse_suggest_request
 from gramwatt.sci.suggest.suggest import suggest
 
@@ -135,36 +142,36 @@ def lines(answer: SuggestDoc, every: All = False, why: Why = None) -> list[str]:
     if why is not None:
         return list(_why(answer, why))
     ranked = [row for row in answer.answers if row.odds is not None]
+    named = {answer.lead, *answer.named}
     shown = ranked if every or len(ranked) <= FEW else ranked[:ROWS]
-    named = next((row for row in ranked if row.id == answer.lead), None)
-    if named is not None and named not in shown:
-        shown = [*shown[:-1], named]
+    missing = [row for row in ranked if row.id in named and row not in shown]
+    shown = [*shown[: len(shown) - len(missing)], *missing]
     texts = [row for row in answer.answers if row.odds is None and row.action not in HARDWARE]
-    lead = wrapped(answer.summary)
+    if shown and not every:
+        texts = [row for row in texts if row.id not in named]
+    begin = wrapped(answer.summary)
     for notice in answer.notices:
-        lead += wrapped(notice.message) if notice.code in PRESSING else []
-    lead += _table(answer, shown) if shown else []
-    after = list(_after(answer, shown, every=every))
-    after += _also(texts, every=every or not shown)
+        begin += wrapped(notice.message) if notice.code in PRESSING else []
+    begin += _table(answer, shown) if shown else []
     last = _last(answer, len(ranked) - len(shown))
-    return [*lead, *after, *last] if every else [*lead, *after][: LINES - len(last)] + last
+    for block in (*_after(answer, shown, every=every), *_also(texts, every=every or not shown)):
+        begin += block if every or len(begin) + len(block) + len(last) <= LINES else []
+    return [*begin, *last]
 
 
 def _table(answer: SuggestDoc, rows: list[AnswerDoc]) -> list[str]:
     """Return the rows as a table: changes of a run, or devices beside each other."""
     present = answer.compared_with is not None
     cells = list(_changes(rows) if present else _devices(rows))
-    columns = zip(*cells, strict=True)
-    used = sum(max(map(len, column)) + 2 for column in columns if any(column[1:]))
-    labels = [row.label.removeprefix("1 x ").replace("NVIDIA ", "") for row in rows]
-    lines = zip(["", *(_cut(label, WIDTH - 2 - used) for label in labels)], cells, strict=True)
-    return table([(label, *row) for label, row in lines], (1, 3) if present else (1,))
+    labels = ["", *(row.label.removeprefix("1 x ").replace("NVIDIA ", "") for row in rows)]
+    lines = [(label, *row) for label, row in zip(labels, cells, strict=True)]
+    return table(lines, (1, 3) if present else (1,), WIDTH)
 
 
 def _changes(rows: list[AnswerDoc]) -> Iterator[tuple[str, ...]]:
     yield "time", "carbon", "saves", "how sure"
     for row in rows:
-        word = WORDS[row.verdict or "too close to call"].format(round(10 * (row.odds or 0.0)))
+        word = WORDS[row.verdict or "too close to call"].format(tenths(row.odds or 0.0))
         saved = short_text(row.saved_g) if row.saved_g and row.saved_g.value > 0 else ""
         yield _percent(row.time_ratio), _change(row.carbon_ratio), saved, word
 
@@ -192,28 +199,26 @@ def _change(ratio: Quantity | None) -> str:
     return f"{value:+d} % ({low:+d} to {high:+d})"
 
 
-def _after(answer: SuggestDoc, shown: list[AnswerDoc], *, every: bool) -> Iterator[str]:
-    """Yield what belongs to the table: whether to buy, what does not fit."""
-    buy = next((row.buy for row in shown if row.buy), None)
-    yield from wrapped(buy) if buy else []
+def _after(answer: SuggestDoc, shown: list[AnswerDoc], *, every: bool) -> Iterator[list[str]]:
+    """Yield what belongs to the table, a sentence each: whether to buy, what does not fit."""
+    first = [row for row in shown if row.id in (answer.lead, *answer.named)]
+    hardware = [row for row in (*first, *shown) if row.advised and row.buy]
+    yield from ([wrapped(hardware[0].buy or "")] if hardware else [])
     for row in answer.left_out if every else answer.left_out[:2]:
-        text = f"{row.label}: {row.word}; {row.fix or row.reason}"
-        yield from wrapped(text, "  ") if every else [_cut(f"  {text}")]
+        yield wrapped(f"{row.label}: {row.word}; {row.fix or row.reason}", "  ")
     unranked = [row for row in answer.answers if row.odds is None and row.action in HARDWARE]
     for change in unranked if every else unranked[:2]:
-        yield from wrapped(f"{change.label}: not ranked; {'; '.join(change.reasons[1:3])}", "  ")
-    for reason in answer.reasons if every else ():
-        yield from wrapped(f"- {reason}")
+        yield wrapped(f"{change.label}: not ranked; {'; '.join(change.reasons[1:3])}", "  ")
+    yield from (wrapped(f"- {reason}") for reason in answer.reasons if every)
 
 
-def _also(texts: list[AnswerDoc], *, every: bool) -> list[str]:
-    """Return changes without figures: their names, or each with its reason."""
-    if not texts:
-        return []
+def _also(texts: list[AnswerDoc], *, every: bool) -> Iterator[list[str]]:
+    """Yield changes without figures: their names, or each with its reason."""
     if not every:
-        return [_cut(f"Also: {'; '.join(row.label for row in texts)}.")]
-    lines = [": ".join((row.label, *row.reasons[:1])) for row in texts]
-    return [_cut(f"  {line}") for line in lines]
+        yield from [wrapped(f"Also: {'; '.join(row.label for row in texts)}.")] if texts else []
+        return
+    for row in texts:
+        yield wrapped(": ".join((row.label, *row.reasons[:1])), "  ")
 
 
 def _last(answer: SuggestDoc, hidden: int) -> list[str]:
@@ -231,10 +236,6 @@ def _first(answer: SuggestDoc) -> str:
     """Return the id of the row that the sentence names; where it names none, of the first row."""
     listed: list[AnswerDoc | LeftOutDoc] = [*answer.answers, *answer.left_out]
     return answer.lead or listed[0].id
-
-
-def _cut(line: str, most: int = WIDTH) -> str:
-    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def _why(answer: SuggestDoc, name: str) -> Iterator[str]:

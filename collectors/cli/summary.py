@@ -42,13 +42,19 @@ def summary_lines(document: Mapping[str, Any], where: str) -> list[str]:
     return [formatting.plain(line) for line in lines]
 
 
-def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+def table(
+    rows: Sequence[Sequence[str]], right: Sequence[int] = (), most: int | None = None
+) -> list[str]:
     """Return rows of cells as aligned lines; cells of the columns `right` are flush right.
 
-    A column without a cell below its head is left out.
+    A column without a cell below its head is left out. The first column is cut where lines would be
+    longer than `most`.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, cells)) if any(cells[1:]) or len(cells) == 1 else 0 for cells in columns]
+    if most is not None:
+        widths[0] = min(widths[0], most - sum(width + 2 for width in widths[1:] if width) - 2)
+        rows = [(cut(row[0], widths[0]), *row[1:]) for row in rows]
     lines = []
     for row in rows:
         cells = (
@@ -58,6 +64,11 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]
         )
         lines.append(f"  {'  '.join(cells)}".rstrip())
     return lines
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters, with dots where it goes on."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:

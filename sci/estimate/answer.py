@@ -88,7 +88,7 @@ def _least(compared: Estimates) -> Iterator[str]:
 
 def _work(request: EstimateRequest, row: EstimateDoc, several: bool = True) -> str:
     """Return what is estimated: a training, serving, or a time, on what."""
-    size = f" a {short(request.model_parameters)} model" if request.model_parameters else ""
+    size = f" {_an(short(request.model_parameters))} model" if request.model_parameters else ""
     if row.work == "training":
         what = f"training{size} on {short(request.tokens or 0.0)} tokens"
     elif row.work == "serving" and request.requests is not None:
@@ -104,6 +104,11 @@ def _work(request: EstimateRequest, row: EstimateDoc, several: bool = True) -> s
         what = f"{number(hours, 4)} {'h' if request.hours else 'device hours'}"
         what = f"{what} of serving" if request.work == "serving" else what
     return what if several else f"{what} on {row.label}"
+
+
+def _an(number: str) -> str:
+    vowel = number.startswith("8") or number[:-1].split(".")[0] in ("11", "18")
+    return f"{'an' if vowel else 'a'} {number}"
 
 
 def _names(request: EstimateRequest) -> tuple[str, ...]:

@@ -60,6 +60,12 @@ class EstimateMethod(Struct):
     inputs: list[SourceDoc]
 
 
+UNPUBLISHED_MOST = 0.69
+"""Highest probability between two devices where no power of one under load was published: a Mac
+Studio (M3 Ultra) took 0.9 to 1.8 times the energy a token of a PC with an RTX 4090 at the wall
+(geerlingguy/ai-benchmarks), where rated powers say a third."""
+
+
 class EstimateDoc(Struct, kw_only=True):
     """The answer for one device, instance or amount of energy; unknown terms are null.
 
@@ -181,6 +187,7 @@ def _set_ratios(answers: list[tuple[EstimateDoc, Quantity | None]]) -> None:
     """Set what each emits over the first; what both rest on cancels."""
     if len(answers) < 2 or not (least := answers[0][1]) or least.low <= 0:
         return
+    first = answers[0][0]
     for row, carbon in answers:
         assert carbon  # one that is not known is left out of several
         other = answers[1][1] if carbon is least else least
@@ -188,6 +195,10 @@ def _set_ratios(answers: list[tuple[EstimateDoc, Quantity | None]]) -> None:
         ratio = carbon.over(other, "1")
         difference = _difference(row, ratio.value)
         row.odds = difference.odds
+        if any(
+            notice.code == "power-unpublished" for doc in (row, first) for notice in doc.notices
+        ):
+            row.odds = min(max(row.odds, 1 - UNPUBLISHED_MOST), UNPUBLISHED_MOST)
         if carbon is not least:
             error = Log(0.0, difference.spread).quantity("estimated", RANKED)
             row.carbon_ratio = ratio.times(error, "1").bare()

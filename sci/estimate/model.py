@@ -59,6 +59,8 @@ RATED_SHARE = Quantity(
     "share of rated power drawn: dense training 0.5 to 0.9, LLM serving 0.4 to 0.93 with median "
     "0.70 (ML.ENERGY leaderboard v3, Zeus trace, MLPerf)",
 )
+METERED_VENDORS = ("NVIDIA", "AMD", "Intel")
+"""Vendors of whose devices power under load was published."""
 HOST_SHARE = Quantity(
     0.45,
     0.28,
@@ -491,7 +493,11 @@ def _text(value: float) -> str:
 
 
 def _power(work: Assumptions, hours: Quantity | None) -> Iterator[Notice]:
-    """Yield that a device would draw far more than its rated power."""
+    """Yield that a device would draw far more than its rated power, or that nobody measured it."""
+    part, declared = work.hardware, work.request.power_w or work.request.energy_kwh
+    if part and part.tdp_w and not declared and part.vendor not in METERED_VENDORS:
+        text = f"No published power of {part.label} under load was found: its rated power is taken."
+        yield Notice("power-unpublished", text, "energy_kwh")
     rated = work.hardware.tdp_w * work.share if work.hardware and work.hardware.tdp_w else None
     request = work.request
     if rated is None:

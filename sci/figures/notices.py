@@ -69,6 +69,7 @@ CODES: dict[str, str] = {
     "framework-misspelt": "A framework is unknown, and spelt nearly as a known one.",
     "pace-inferred": "Something else than the devices seems to set the speed of the job.",
     "power-impossible": "The mean power cannot be that of the named part.",
+    "power-unpublished": "No power of the part under load was published.",
     "provider-lacks-part": "The provider rents out no instance with the present part.",
     "provider-unlisted": "The catalog lists no instances of the provider.",
     "estimate-unavailable": "The question does not say enough for an estimate.",
@@ -236,6 +237,9 @@ HELP: dict[str, str] = {
     ),
     "provider-lacks-part": "The message names instances that have it.",
     "provider-unlisted": "No part is left out for it.",
+    "power-unpublished": (
+        "Its energy is a usual part of its rated power: it may be higher. Declare `power_w`."
+    ),
     "flag-idle": "Idle power and embodied carbon count.",
     "flag-long-inefficient": "From 24 device hours on.",
     "flag-outdated": "Small and recommender jobs are excepted.",

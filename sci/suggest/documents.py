@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -116,7 +117,8 @@ class LeftOutDoc(Struct):
 class SuggestDoc(Struct, kw_only=True):
     """The answer: one sentence, then the rows by expected carbon, then what would make it surer.
 
-    `lead` is the id of the row that the sentence names, null where it names none.
+    `lead` is the id of the row that the sentence names first, null where it names none; `named` are
+    those of the other rows that it names.
     `compared_with` names the present run ("4 x NVIDIA V100", or a job), null without one; then
     ratios are over the first row. `reasons` hold for all rows. `refused` says why hardware is not
     ranked, null where it is. `estimate` is the carbon of the present run, where enough is known.
@@ -124,6 +126,7 @@ class SuggestDoc(Struct, kw_only=True):
 
     summary: str
     lead: str | None = None
+    named: list[str] = field(default_factory=list)
     compared_with: str | None = None
     ownership: Ownership = "rented"
     refused: str | None = None
@@ -138,3 +141,8 @@ class SuggestDoc(Struct, kw_only=True):
 def verdict_of(odds: float) -> Verdict:
     """Return the word for a probability that carbon is lower."""
     return next(word for least, word in VERDICTS if odds >= least)
+
+
+def tenths(odds: float) -> int:
+    """Return in how many of ten cases it is so at least: no number of a word reaches the next."""
+    return max(1, math.floor(odds * 10 + 1e-9))

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.catalog.slices import find_part, slices_of
 from gramwatt.sci.estimate.estimate import EstimateDoc, estimate
+from gramwatt.sci.estimate.model import METERED_VENDORS
 from gramwatt.sci.estimate.ranking import (
     NARROW,
     QUANTILE_90,
@@ -56,12 +57,13 @@ from gramwatt.sci.suggest.facts import (
 )
 from gramwatt.sci.suggest.measured import published_time
 from gramwatt.sci.suggest.request import WorkloadClass
-from gramwatt.sci.suggest.work import FULL_POWER, SMALL_POWER, Device, Work
+from gramwatt.sci.suggest.work import FULL_POWER, NEAR_RATED, SMALL_POWER, Device, Work
 
-METERED_VENDORS = ("NVIDIA", "AMD", "Intel")
 METERED_CLASSES: Mapping[str, tuple[WorkloadClass, ...]] = {"Qualcomm": ("batch-inference",)}
-"""Vendors of whose devices power under load was published, or was for some classes of work (MLPerf
+"""Further vendors of whose devices power under load was published, for some classes of work (MLPerf
 Inference v2.1 to v4.0 at the wall); of the others nothing was found."""
+BUSY = 0.9
+"""Busy fraction of a training from which on it is taken not to wait (a choice)."""
 OTHER_VENDOR, OTHER_KIND = Log(0.0, 0.3), Log(0.3, 0.5)
 """Time on a device with another vendor's software, on one that is no GPU too: 8 MI300X took as long
 at fine-tuning as data sheets say, 8 Gaudi2 1.7 times (MLPerf Training v4.0 to v5.0)."""
@@ -358,6 +360,8 @@ def _estimate(work: Work, device: Device, count: float) -> EstimateDoc | None:
     request = work.request
     if request.model_parameters is None or device.piece is not None:
         return None
+    if not (request.trains or request.answers_in_tokens):
+        return None
     fields: dict[str, Any] = {"hardware": device.part.id, "count": count}
     if not request.trains:
         fields |= {
@@ -445,6 +449,9 @@ def _row(work: Work, device: Device, count: float, *, in_turn: bool = False) -> 
     elif _fill_is_unknown(work) and compared.basis == "data-sheets":
         time, board = _half_filled(work, device, compared, ratio)
         reasons.append("how full it is kept is not known: give batch_size, mean_power_w or pace")
+    elif _waits_partly(work) and compared.basis == "data-sheets":
+        time, board = _of_busy_time(work, device, compared)
+        reasons.append("only the time in which the devices are busy gets shorter")
     elif in_turn:
         reasons.append("several devices work one after another here, and one does it alone")
     if not waits and ratio != 1 and not in_turn:
@@ -625,6 +632,27 @@ def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, 
     drawn = idle + above * math.sqrt(device.part.tdp_w / work.now.part.tdp_w)
     drawn = min(drawn, device.part.tdp_w)
     return time, time + Log(math.log(drawn / power.value), LOW_POWER_ERROR)
+
+
+def _waits_partly(work: Work) -> bool:
+    """Tell whether the devices of a training are idle for a part of the time, not most of it."""
+    busy, share = work.request.utilisation, work.power_share or 0.0
+    return bool(busy and busy < BUSY and share < NEAR_RATED and work.request.trains)
+
+
+def _of_busy_time(work: Work, device: Device, full: Compared) -> tuple[Log, Log | None]:
+    """Return time and energy where the rest, in which the devices wait, takes as long."""
+    busy = work.request.utilisation or 1.0
+    rest, shorter = 1 - busy, busy * math.exp(full.time.value)
+    error = math.hypot(shorter * full.time.spread, rest * LOW_POWER_ERROR) / (rest + shorter)
+    time = Log(math.log(rest + shorter), error)
+    power, idle, now_idle = work.power_w, _held_idle(device), _held_idle(work.now)
+    if power is None or idle is None or now_idle is None or full.energy is None:
+        return time, None
+    working = power.value - min(rest * now_idle, rest * power.value)
+    drawn, held = working * math.exp(full.energy.value), rest * idle
+    error = math.hypot(drawn * full.energy.spread, held * HELD_ERROR) / (drawn + held)
+    return time, Log(math.log((drawn + held) / power.value), math.hypot(error, rest * STEADY))
 
 
 def _fill_is_unknown(work: Work) -> bool:

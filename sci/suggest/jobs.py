@@ -208,6 +208,8 @@ def tagged(document: JobDoc) -> dict[str, Any]:
             fields[name] = checked(Amount, tags.get(name, ""), strict=False)
         except ValueError:
             continue
+    if SuggestRequest(kind=cast(JobKind, document.kind), **fields).contradiction:
+        return {name: fields[name] for name in fields if name not in ("method", "workload_class")}
     return fields
 
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from gramwatt.sci.catalog.catalog import Hardware
 from gramwatt.sci.figures.notices import Notice
-from gramwatt.sci.suggest.facts import FRAMEWORKS, left_out
+from gramwatt.sci.suggest.facts import FRAMEWORKS, lacks_units, left_out
 from gramwatt.sci.suggest.hardware import IN_TURN, candidates
 from gramwatt.sci.suggest.request import LIBRARIES
 from gramwatt.sci.suggest.settings import LONG_DEVICE_HOURS, ON_PROCESSORS
@@ -81,7 +81,7 @@ def notices(work: Work) -> list[Notice]:
     checks: list[Callable[[Work], Notice | None]] = [_misspelt, _provider]
     if work.device is not None:
         checks += [_over_provisioned, _under_provisioned, _long, _outdated, _idle]
-        checks += [_power, _pace]
+        checks += [_power, _units, _pace]
     out = [notice for check in checks if (notice := check(work))]
     policies = (text for text, applies in POLICIES if applies(work))
     untested = (f"Not tested by any measurement: {text}." for text in policies)
@@ -183,6 +183,17 @@ def _power(work: Work) -> Notice | None:
         return None
     text = f"{work.impossible[0].upper()}{work.impossible[1:]}: nothing is compared with it."
     return Notice("power-impossible", text, "mean_power_w")
+
+
+def _units(work: Work) -> Notice | None:
+    """Return that the present device has no units of the stated precision."""
+    lacks = None if work.misfit else lacks_units(work.request, work.now.board)
+    if lacks is None:
+        return None
+    text = (
+        f"{work.now.board.id} cannot run {work.request.precision} as such: {lacks[1]}; {lacks[2]}."
+    )
+    return Notice("input-implausible", text, "precision")
 
 
 def _pace(work: Work) -> Notice | None:

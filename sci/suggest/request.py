@@ -35,6 +35,9 @@ WorkloadClass = Literal[
     "small",
 ]
 CLASSES: tuple[WorkloadClass, ...] = get_args(WorkloadClass)
+ANSWERING = ("batch-inference", "decode", "prefill", "llm-serving", "interactive")
+TRAINING = ("training", "fine-tuning")
+"""Classes of work that answer with a model, and kinds of jobs that train one."""
 Method = Literal["full", "lora", "qlora"]
 METHODS: tuple[Method, ...] = get_args(Method)
 Ownership = Literal["owned", "rented", "to-buy"]
@@ -50,14 +53,24 @@ LIBRARIES: Mapping[str, str] = {
             *("torch", "transformers", "huggingface", "bitsandbytes", "accelerate", "peft", "trl"),
             *("diffusers", "sentence-transformers", "timm", "ultralytics", "lightning"),
             *("pytorch-lightning", "deepspeed", "fsdp", "torchtune", "axolotl", "unsloth"),
+            *("torchserve", "comfyui", "stable-diffusion-webui", "kohya", "whisper", "whisperx"),
         ),
         "pytorch",
     ),
+    **dict.fromkeys(("faster-whisper", "ctranslate2", "tei", "text-embeddings-inference"), "cuda"),
+    "whisper.cpp": "llama.cpp",
     **dict.fromkeys(("ollama", "llamacpp", "llama-cpp-python", "lm-studio", "gguf"), "llama.cpp"),
     **dict.fromkeys(("flax", "equinox"), "jax"),
     "keras": "tensorflow",
 }
 """Libraries that run on a framework, and other names of frameworks."""
+NO_LANGUAGE = (
+    *("diffusers", "comfyui", "stable-diffusion-webui", "kohya", "whisper", "whisperx"),
+    *("faster-whisper", "whisper.cpp", "sentence-transformers", "tei", "text-embeddings-inference"),
+    *("timm", "ultralytics"),
+)
+"""Libraries whose models, large ones too, answer with pictures, transcripts or vectors: they are
+not compared by the token."""
 BITSANDBYTES = ("transformers", "bitsandbytes")
 """Libraries whose 8 bits are those of LLM.int8 unless told otherwise."""
 _COMPANY: Mapping[str, str] = {"google-colab": "gcp"}
@@ -116,6 +129,29 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
         return (self.framework or "").strip().lower()
 
     @property
+    def answers_in_tokens(self) -> bool:
+        """Tell whether a large model may be a language model, by its library."""
+        return self._named_library not in NO_LANGUAGE
+
+    @property
+    def contradiction(self) -> str | None:
+        """Return what is said of training and of inference at once; None where nothing is."""
+        name = self.workload_class
+        if self.kind in TRAINING and name in ANSWERING:
+            return (
+                f"kind {self.kind} and workload_class {name} contradict each other: leave one out"
+            )
+        if self.kind not in ("inference", "evaluation"):
+            return None
+        if name == "training":
+            return (
+                f"kind {self.kind} and workload_class {name} contradict each other: leave one out"
+            )
+        if self.method:
+            return f"method {self.method} is of fine-tuning, and kind is {self.kind}: leave one out"
+        return None
+
+    @property
     def in_llm_int8(self) -> bool:
         """Tell whether a model answers in the 8 bits of bitsandbytes."""
         return self.precision == "int8" and self._named_library in BITSANDBYTES
@@ -125,7 +161,7 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Tell whether a model is trained, by its kind or method, else by its tokens."""
         if self.kind in ("inference", "evaluation"):
             return False
-        return self.kind in ("training", "fine-tuning") or bool(self.method or self.tokens)
+        return self.kind in TRAINING or bool(self.method or self.tokens)
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -186,4 +222,6 @@ def check_suggest_request(request: SuggestRequest) -> SuggestRequest:
     refuse_both(request, "hardware", "instance")
     refuse_both(request, "zone", "region")
     check_activated(request.model_parameters, request.activated_parameters)
+    if request.contradiction:
+        raise ScoreError(request.contradiction, code="conflicting-fields")
     return request

@@ -15,6 +15,7 @@ from gramwatt.sci.figures.errors import ScoreError
 from gramwatt.sci.figures.formatting import value_text
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
+from gramwatt.sci.score.location import in_data_centre
 from gramwatt.sci.suggest.change import Change, Condition
 from gramwatt.sci.suggest.documents import (
     ADVISED,
@@ -24,6 +25,7 @@ from gramwatt.sci.suggest.documents import (
     AnswerDoc,
     LeftOutDoc,
     SuggestDoc,
+    tenths,
 )
 from gramwatt.sci.suggest.evidence import OwnRow
 from gramwatt.sci.suggest.hardware import Ranked, is_metered, order, rank, slices
@@ -37,13 +39,20 @@ KIND = "kind: training, fine-tuning or inference."
 MOST_OF_IT = 0.75
 """Fraction of what other hardware saves from which on a change of the present is named first."""
 NEEDS: Mapping[Condition | None, str] = {
-    "host": " It saves by its host, whose power is an estimate.",
-    "requests": " Only if so many come at once.",
+    "host": "It saves by its host, whose power is an estimate.",
+    "requests": "Only if so many come at once.",
 }
 UNTRIED: tuple[Action, ...] = ("batching", "quantise", "fewer-nodes", "power-cap")
 """Settings that often help, and are named without a figure where nothing better is."""
-PROMISING = 0.6
-"""A change that is not advised is named first from this probability on."""
+PROMISING, CLOSE = 0.6, 0.4
+"""A change that is not advised is named first from this probability on; what is too close to call
+begins at the other."""
+CLOSE_SHOWN, SMALL_GAIN = 3, 0.1
+"""Rows that are named as too close to call, and the saving below which hardware saves little."""
+KEPT_FULL = ("llm-serving", "batch-inference")
+"""Classes of work that small devices suit better where little comes."""
+BY_TOKEN = ("llm-serving", "interactive", "decode", "prefill")
+"""Classes of work that is compared by the token."""
 
 
 def suggest(
@@ -72,7 +81,8 @@ def suggest(
         remarks.append(Notice("estimate-unavailable", error.message, "estimate"))
     if score is not None:
         codes = ("input-implausible", "lifetime-exceeded")
-        remarks += [notice for notice in score.notices if notice.code in codes]
+        if not work.impossible:  # which is said already
+            remarks += [notice for notice in score.notices if notice.code in codes]
         if work.hours is None and score.device_hours is not None:
             work = replace(work, hours=score.device_hours.value / work.count)
         if work.emitted is None and not work.misfit:
@@ -86,10 +96,12 @@ def suggest(
     changes.sort(key=order)
     answers = [change.to_doc(work) for change in changes]
     conditions = {change.id: change.condition for change in changes if change.condition}
-    lead = _named(work, answers)
+    text, rows = _summary(work, answers, ranked.left_out, conditions)
+    lead = rows[0] if rows else None
     return SuggestDoc(
-        summary=_summary(work, answers, ranked.left_out, conditions, lead),
+        summary=text,
         lead=lead.id if lead else None,
+        named=[row.id for row in rows[1:]],
         compared_with=_compared_with(work, measured),
         ownership=request.ownership or "rented",
         refused=refused,
@@ -167,7 +179,7 @@ def _reasons(work: Work, changes: Sequence[Change], worse: int) -> list[str]:
     hardware = [row for row in changes if row.action in HARDWARE]
     if hardware and work.request.ownership is None:
         reasons.append("making counts by hours of use, as if rented: say ownership for another way")
-    if hardware and work.device is None and work.classified.name == "llm-serving":
+    if hardware and work.device is None and work.classified.name in KEPT_FULL:
         reasons.append("compared as if each is kept full: few requests suit small devices")
     if hardware and work.need is None:
         reasons.append("whether it fits their memory is not known: give peak_memory_gb")
@@ -181,51 +193,94 @@ def _summary(
     answers: Sequence[AnswerDoc],
     out: Sequence[LeftOutDoc],
     conditions: Mapping[str, Condition],
-    named: AnswerDoc | None,
-) -> str:
-    """Return the answer in one sentence, with its odds where it is not sure."""
+) -> tuple[str, list[AnswerDoc]]:
+    """Return the answer in a few sentences, the first to what was asked, and the rows they name."""
     if work.misfit:
-        return _not_fitting(work, named)
+        return _not_fitting(work, answers)
     if work.device is None:
-        return work.refusal or _first_of(work, answers, out)
+        return _first_of(work, answers, out)
     lead = _lead(work, answers)
-    refusal = f" {work.refusal}" if work.refusal else ""
-    unclassified = work.classified.name is None and not refusal
+    untold = [work.refusal] if work.refusal else []
+    unclassified = work.classified.name is None and not untold
     if lead is None:
-        if refusal or unclassified:
-            return work.refusal or f"Say {KIND}"
-        return _nearest(work, answers, out, named)
-    if unclassified:
-        refusal = f" To be surer, say {KIND}"
-    if work.classified.name is None and lead.action in HARDWARE:
+        if work.refusal or unclassified:
+            return work.refusal or f"Say {KIND}", _next(answers)
+        return _nearest(work, answers, out)
+    if unclassified and lead.action in HARDWARE:
         ratio = _less(lead.carbon_ratio, 1.0) if lead.carbon_ratio else ""
         busy = f"{100 * work.request.utilisation:.0f} % " if work.request.utilisation else ""
-        return f"If it keeps {work.label} {busy}busy, best guess: {_of(lead)}: {ratio}.{refusal}"
+        text = f"If it keeps {work.label} {busy}busy, best guess: {_of(work, lead)}: {ratio}."
+        return f"{text} To be surer, say {KIND}", [lead]
     best = _best(answers, ADVISED)
-    row = f"use {lead.label} alone" if lead.target == work.now.part.id else _of(lead)
-    text = f"{_start(lead, best, bool(refusal))} {row}: {_gain(lead)}."
-    text += NEEDS.get(conditions.get(lead.id), "")
+    asked, text = _asked(answers, out) if _asks_other(work, lead) else (None, "")
+    row = f"use {lead.label} alone" if lead.target == work.now.part.id else _of(work, lead)
+    sentences = [text, f"{_start(lead, best, bool(untold))} {row}: {_gain(work, lead)}."]
+    sentences.append(NEEDS.get(conditions.get(lead.id), ""))
     if lead.action == "region" and lead.basis != "measured":
-        text += f" Check first that {work.request.instance or 'the hardware'} is offered there."
+        offer = work.request.instance or "the hardware"
+        sentences.append(f"Check first that {offer} is offered there.")
+    named = [lead, *([asked] if asked else [])]
     if best is not None and best is not lead:
-        text += f" Best of all: {_of(best)}, {100 * _saving(best):.0f} % less."
-    return f"{text}{refusal}"
+        sentences.append(f"Best of all: {_of(work, best)}, {100 * _saving(best):.0f} % less.")
+        named.append(best)
+    if lead.odds is not None and lead.odds < ADVISED:
+        tried = _untried(answers)
+        sentences.append(
+            f"Cheaper to try, though no figure is known: {_list(tried)}." * bool(tried)
+        )
+        named += tried
+    sentences += untold or [f"To be surer, say {KIND}"] * unclassified
+    return " ".join(filter(None, sentences)), named
+
+
+def _asks_other(work: Work, lead: AnswerDoc) -> bool:
+    """Tell whether devices were named to be judged, and something else is what helps most."""
+    return bool(work.request.candidates) and lead.action not in HARDWARE and not work.refusal
+
+
+def _asked(answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> tuple[AnswerDoc | None, str]:
+    """Return the best of the devices that were named, and a sentence on it."""
+    rows = [row for row in answers if row.action in HARDWARE]
+    row = next((row for row in rows if row.odds is not None), None)
+    if row is not None and row.odds is not None and row.carbon_ratio is not None:
+        which = f"Even the best of the named, {row.label}," if len(rows) > 1 else row.label
+        if row.odds < CLOSE:
+            return row, f"{which} would probably emit more ({odds_text(row.odds)})."
+        if row.odds < PROMISING:
+            return row, f"{which} may emit more or less ({odds_text(row.odds)})."
+        probably = "would emit" if row.odds >= SURE else "would probably emit"
+        how = "would save little" if _saving(row) < SMALL_GAIN else f"{probably} less"
+        how = "may emit less" if row.odds < ADVISED else how
+        return row, f"{row.label} {how}: {_less(row.carbon_ratio, row.odds)}."
+    if rows:
+        return rows[0], _not_known(rows[0])
+    return None, f"{out[0].label} is left out, because {out[0].reason}." if out else ""
+
+
+def _not_known(row: AnswerDoc) -> str:
+    why = next((text for text in row.reasons if "was found" in text), "see --why")
+    return f"Whether {row.label} emits less is not known: {why}."
 
 
 def _start(lead: AnswerDoc, best: AnswerDoc | None, refused: bool) -> str:
     """Return the words before the row that is named first."""
     if lead.odds is None or lead.odds < ADVISED:
-        return "Best guess:" if refused else "No change is clearly better; the best guess is"
+        return "Best guess:" if refused else "No change is clearly better; best guess:"
     probably = "" if lead.odds >= SURE else "probably "
     return f"What would {probably}help most{'' if lead is best else ' on what you have'}:"
 
 
-def _named(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
-    """Return the row that the sentence names; None where it names none."""
-    if work.device is None or work.misfit:
-        return next(iter(_ranked_hardware(answers)), None)
-    lead = _lead(work, answers)
-    return lead or next((row for row in answers if row.odds is not None), None)
+def _next(answers: Sequence[AnswerDoc]) -> list[AnswerDoc]:
+    """Return the row of least carbon as a list; empty where none has odds."""
+    return [row for row in answers if row.odds is not None][:1]
+
+
+def _untried(answers: Sequence[AnswerDoc]) -> list[AnswerDoc]:
+    return [row for row in answers if row.odds is None and row.action in UNTRIED]
+
+
+def _list(rows: Sequence[AnswerDoc]) -> str:
+    return "; ".join(row.label for row in rows)
 
 
 def _ranked_hardware(answers: Sequence[AnswerDoc]) -> list[AnswerDoc]:
@@ -242,7 +297,15 @@ def _lead(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
     if best is None or best.action not in HARDWARE or work.request.candidates:
         return best or _best(answers, PROMISING)
     own = _best([row for row in answers if _on_present(work, row)], ADVISED)
-    return own if own and _saving(own) >= MOST_OF_IT * _saving(best) else best
+    least = 0.0 if _not_repaid(work, best) else MOST_OF_IT
+    return own if own and _saving(own) >= least * _saving(best) else best
+
+
+def _not_repaid(work: Work, row: AnswerDoc) -> bool:
+    """Tell whether a desk would have to buy the hardware, and this work does not repay it."""
+    if work.request.ownership == "rented" or work.request.cloud or in_data_centre(work.now.board):
+        return False
+    return row.break_even_h is None or row.break_even_h.value > (work.hours or 0.0)
 
 
 def _best(answers: Sequence[AnswerDoc], least: float) -> AnswerDoc | None:
@@ -263,17 +326,20 @@ def _saving(row: AnswerDoc) -> float:
     return 1 - row.carbon_ratio.value if row.carbon_ratio else 0.0
 
 
-def _of(row: AnswerDoc) -> str:
-    return f"change to {row.label}" if row.action in HARDWARE else row.label
+def _of(work: Work, row: AnswerDoc) -> str:
+    if row.action not in HARDWARE:
+        return row.label
+    return f"rent {row.label} instead" if _not_repaid(work, row) else f"change to {row.label}"
 
 
-def _gain(row: AnswerDoc) -> str:
+def _gain(work: Work, row: AnswerDoc) -> str:
     """Return what a row saves in words: percent with its range, time, grams, odds."""
     assert row.carbon_ratio is not None
     assert row.odds is not None
     text = _less(row.carbon_ratio, row.odds)
     if row.time_ratio is not None and abs(math.log(row.time_ratio.value)) > math.log(1.1):
-        text += f" in {_times(row.time_ratio.value)} the time"
+        each = " a token" if work.classified.name in BY_TOKEN else ""  # an endpoint stays on
+        text += f" in {_times(row.time_ratio.value)} the time{each}"
     if row.saved_g is not None and row.saved_g.value > 0:
         text += f", {value_text(row.saved_g)} saved"
     return text
@@ -281,7 +347,7 @@ def _gain(row: AnswerDoc) -> str:
 
 def odds_text(odds: float) -> str:
     """Return a probability in words of ten cases: "better in 8 of 10 such cases"."""
-    return f"better in {round(odds * 10)} of 10 such cases"
+    return f"better in {tenths(odds)} of 10 such cases"
 
 
 def _less(ratio: Quantity, odds: float) -> str:
@@ -302,55 +368,62 @@ def _times(ratio: float) -> str:
 
 
 def _nearest(
-    work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc], row: AnswerDoc | None
-) -> str:
-    """Return that nothing is better than now, and how near the next best `row` is."""
+    work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
+) -> tuple[str, list[AnswerDoc]]:
+    """Return that nothing is better than now, how near the next best is, and what to try."""
     if not is_metered(work.now.board, work.classified.name):
         text = f"Hardware is not ranked: no published power of {work.label} under load was found"
-        return f"{text}, so that devices are compared by time alone."
-    untried = "; ".join(row.label for row in answers if row.odds is None and row.action in UNTRIED)
-    if row is not None and row.odds is not None:
-        nearest = f"Nearest is {row.label} ({odds_text(row.odds)})."
-        if untried:
-            text = f"Keep {work.label}: no other hardware is likely to emit less. Try, though no"
-            return f"{text} figure is known: {untried}. {nearest}"
-        return f"Keep {work.label}: nothing is likely to emit less. {nearest}"
-    unknown = [row for row in answers if row.action in HARDWARE and row.carbon_ratio is None]
-    if unknown and work.request.candidates is not None:
-        why = next((text for text in unknown[0].reasons if "was found" in text), "see --why")
-        return f"Whether {unknown[0].label} emits less is not known: {why}."
-    if out and work.request.candidates is not None:
-        return f"Nothing to compare with: {out[0].label} is left out, because {out[0].reason}."
-    return f"Keep {work.label}: nothing is likely to emit less."
+        return f"{text}, so that devices are compared by time alone.", _next(answers)
+    rows, tried = _next(answers), _untried(answers)
+    ends = [f"Try, though no figure is known: {_list(tried)}."] if tried else []
+    if rows:
+        begin = (
+            f"Keep {work.label}: {'no other hardware' if tried else 'nothing'} is likely to emit"
+        )
+        ends.append(f"Nearest is {rows[0].label} ({odds_text(rows[0].odds or 0.0)}).")
+        return " ".join((f"{begin} less.", *ends)), [*rows, *tried]
+    asked, text = _asked(answers, out) if work.request.candidates is not None else (None, "")
+    if asked is None:
+        text = f"Nothing to compare with: {text}" if text else ""
+        text = text or f"Keep {work.label}: nothing is likely to emit less."
+    return " ".join((text, *ends)), [*([asked] if asked else []), *tried]
 
 
-def _first_of(work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> str:
+def _first_of(
+    work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
+) -> tuple[str, list[AnswerDoc]]:
     """Return the order of hardware for work that does not run yet."""
     rows = _ranked_hardware(answers)
+    if work.refusal:
+        return work.refusal, rows[:1]
     if not rows:
         reason = f" {out[0].label} is left out, because {out[0].reason}." if out else ""
-        return f"None of the devices can be ranked for this work.{reason}"
-    first = rows[0]
-    text = f"Least carbon{_if_full(work)}: {first.label}"
+        return f"None of the devices can be ranked for this work.{reason}", []
+    first, rest = rows[0], rows[1:]
+    text = first.label
     if first.carbon_g is not None:
         text += f", about {value_text(first.carbon_g)}"
-    if len(rows) > 1:
+    close = [row for row in rest if row.odds is not None and row.odds >= CLOSE][: CLOSE_SHOWN - 1]
+    if close:
+        names = " or ".join((text, *(row.label for row in close)))
+        return f"Least carbon{_if_full(work)}, too close to call: {names}.", [first, *close]
+    text = f"Least carbon{_if_full(work)}: {text}"
+    if rest:
         odds = f" ({odds_text(first.odds)})" if first.odds is not None else ""
-        then = ", ".join(row.label for row in rows[1:3])
-        text += f"{odds}; then {then}"
-    return f"{text}."
+        text += f"{odds}; then {', '.join(row.label for row in rest[:2])}"
+    return f"{text}.", [first, *rest[:2]]
 
 
-def _not_fitting(work: Work, first: AnswerDoc | None) -> str:
+def _not_fitting(work: Work, answers: Sequence[AnswerDoc]) -> tuple[str, list[AnswerDoc]]:
     """Return that the present devices cannot hold the job, and the cheapest way to fit."""
-    text = f"It {work.misfit}."
+    text, rows = f"It {work.misfit}.", _ranked_hardware(answers)[:1]
     if work.remedy:
         text += f" Cheapest change: {work.remedy}."
-    if first is not None:
-        text += f" Of other devices {first.label} would emit least{_if_full(work)}."
-    return text
+    if rows:
+        text += f" Of other devices {rows[0].label} would emit least{_if_full(work)}."
+    return text, rows
 
 
 def _if_full(work: Work) -> str:
     """Return the condition under which served models are compared without a present device."""
-    return " if kept full" if work.classified.name == "llm-serving" else ""
+    return " if kept full" if work.classified.name in KEPT_FULL else ""

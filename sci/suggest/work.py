@@ -359,7 +359,9 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
         rated = device.part.tdp_w or HOST_RATED_W
         declared = self.request.host_power_w
         if declared is None or self.device is None:
-            return HOST_W * device.host * math.pow(rated / HOST_RATED_W, HOST_SIZE)
+            boards = 1 / min(device.board.devices_per_board, self.count)
+            rated /= boards
+            return HOST_W * device.host * boards * math.pow(rated / HOST_RATED_W, HOST_SIZE)
         size = rated / (self.device.part.tdp_w or rated)
         return declared / self.count * math.pow(size, HOST_SIZE) if device.host else 0.0
 
@@ -519,7 +521,7 @@ def classify(request: SuggestRequest, device: Device | None) -> Classified:
             return Classified("small", f"busy {busy:.0%} of the time")
         return Classified(None, "neither kind nor workload_class is known")
     batch, size = request.batch_size, request.model_parameters or 0.0
-    if size >= LLM_PARAMETERS:
+    if size >= LLM_PARAMETERS and request.answers_in_tokens:
         if batch is not None and batch <= 1:
             return Classified("decode", "inference of a large model, one sequence")
         return Classified("llm-serving", "inference of a large model, several sequences")

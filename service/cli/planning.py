@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gramwatt.sci.planning.plan import PlaceDoc, PlanDoc, PlannedSpanDoc, SlotDoc
 
 SLURM, SECONDS = "slurm", "seconds"
+SHORT = {"more likely than not": "maybe", "too close to call": "too close"}
+"""Words for how sure something is that are too long for a column."""
 SHOWN = timedelta(hours=25)
 """What `gramwatt intensity` asks for on each side of now if no span is given."""
 HOURS, RUN_H, WIDTH = 24, 4, 80
@@ -221,7 +223,7 @@ def _of_places(places: list[PlaceDoc]) -> list[str]:
         odds = place.against_now()[1]
         saving = place.saving_ratio
         change = "" if saving is None else f"{round(-100 * saving.value):+d} %"
-        sure = "" if odds is None else odds_word(odds)
+        sure = "" if odds is None else SHORT.get(odds_word(odds), odds_word(odds))
         table.append([place.zone, hours, local, _g(place.best), change, sure])
     return _columns(table)
 

@@ -69,7 +69,7 @@ def test_tokens_and_requests_are_the_same_work():
     assert first.total_g == second.total_g
     assert first.g_per_million_tokens.value == pytest.approx(first.total_g.value / 300)
     assert [row.unit for row in second.sci] == ["request"]
-    assert "serving 300M tokens by a 8B model on L4" in by_tokens.summary
+    assert "serving 300M tokens by an 8B model on L4" in by_tokens.summary
 
 
 def test_ten_times_the_tokens_take_ten_times_the_carbon():
@@ -117,7 +117,7 @@ def test_several_are_ranked_and_what_both_rest_on_cancels():
 
 def test_one_name_of_several_devices_answers_for_all():
     summary = answer(hardware="H100", tokens=1e9).summary
-    assert summary.startswith("H100 may be 3 devices, for serving 1B tokens by a 8B model: ")
+    assert summary.startswith("H100 may be 3 devices, for serving 1B tokens by an 8B model: ")
 
 
 def test_hours_alone_say_that_they_are_not_the_same_work():

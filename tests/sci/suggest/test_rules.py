@@ -197,7 +197,7 @@ def _() -> None:
 @rule(14)
 def _() -> None:
     for part in ("google-tpu-v5e", "google-tpu-v5p"):
-        no_energy(part, workload_class="batch-inference")
+        no_energy(part, kind="inference", workload_class="batch-inference")
 
 
 @rule(15)

@@ -102,7 +102,7 @@ def test_the_first_sentence_is_the_answer() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"workload_class": "interactive"}, "within a time limit"),
+        ({"kind": "inference", "workload_class": "interactive"}, "within a time limit"),
         ({"precision": "fp64"}, "FP64 work"),
         ({"kind": "other"}, "work that could be anything"),
         ({"mean_power_w": 900}, "900 W is above the rated power"),
@@ -278,7 +278,7 @@ def test_regions_that_offer_the_instance_are_rows_by_their_annual_intensity() ->
     here = {"kind": "training", "hours": 10.0, "region": "aws:us-east-1"}
     for instance, verdict, reason in (
         ("aws:p4d.24xlarge", "sure", "aws:p4d.24xlarge is offered there"),
-        ("aws:p3.2xlarge", "likely", "does not know where aws:p3.2xlarge is offered"),
+        ("aws:g2.2xlarge", "likely", "does not know where aws:g2.2xlarge is offered"),
     ):
         rows = [row for row in ask(**here, instance=instance).answers if row.action == "region"]
         assert len(rows) == 3
@@ -474,3 +474,24 @@ def test_a_device_without_matrix_units_says_less_of_one_with_them() -> None:
 def test_a_chip_under_another_name_is_known_by_its_rates(now: str, other: str, same: bool) -> None:
     parts = (CATALOG.hardware(name) for name in (now, other))
     assert _same_silicon(next(parts), Device.of(next(parts))) is same
+
+
+def test_a_host_counts_once_for_a_board_of_two_devices() -> None:
+    """Eight MI250 as the driver lists them are four boards: 184 W beside each."""
+    work = resolve(parse_suggest_request({"hardware": "amd-mi250", "count": 8}), CATALOG)
+    board = 195.0 * (2 * work.now.part.tdp_w / 700) ** 0.25
+    assert work.host_w(work.now) == pytest.approx(board / 2)
+    alone = resolve(parse_suggest_request({"hardware": "amd-mi250", "count": 1}), CATALOG)
+    assert alone.host_w(alone.now) == pytest.approx(195.0 * (work.now.part.tdp_w / 700) ** 0.25)
+
+
+def test_a_training_that_waits_partly_gets_shorter_by_its_busy_time_alone() -> None:
+    """Of 60 % busy on one device 40 % stay; below nine tenths only, and never for inference."""
+    run = {"hardware": A100, "precision": "bf16", "mean_power_w": 200, "zone": "DE", "hours": 10}
+    full = ratio(H100, "time", kind="training", **run)
+    partly = ratio(H100, "time", kind="training", utilisation=0.6, **run)
+    assert partly == pytest.approx(0.4 + 0.6 * full)
+    assert ratio(H100, "energy", kind="training", utilisation=0.6, **run) > ratio(
+        H100, "energy", kind="training", **run
+    )
+    assert ratio(H100, "time", kind="training", utilisation=0.95, **run) == pytest.approx(full)
