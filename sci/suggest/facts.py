@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -312,13 +311,3 @@ def instances_of(
 def devices_of(instance: Instance) -> float:
     """Return the fewest devices that an instance comes with."""
     return float(instance.count or instance.count_low or 1)
-
-
-@lru_cache(maxsize=1024)
-def host_notes(catalog: Catalog, part: Hardware) -> tuple[str, ...]:
-    """Return that the part's host needs software built for Arm; empty where it does not."""
-    hosts = [catalog.cpu_of(row) for row in instances_of(catalog, part=part)]
-    own = catalog.cpu(part.host_cpu) if part.host_cpu else None
-    arm = own is not None and own.isa == "arm64"
-    arm |= bool(hosts) and all(host and host.isa == "arm64" for host in hosts)
-    return ("its host is an Arm processor: the software must be built for Arm",) if arm else ()

@@ -49,7 +49,6 @@ from gramwatt.sci.suggest.embodied import (
 from gramwatt.sci.suggest.evidence import Witness, own_witness, title
 from gramwatt.sci.suggest.facts import (
     devices_of,
-    host_notes,
     instances_of,
     left_out,
     porting,
@@ -778,7 +777,10 @@ def _notes(work: Work, device: Device, count: float) -> list[str]:
         notes.append(wider)
     if not in_data_centre(part) and work.device and in_data_centre(work.now.board):
         notes.append("a card for a desk: it has no place in most servers")
-    return [*notes, *host_notes(work.catalog, device.board)]
+    cpu = work.catalog.cpu(device.board.host_cpu) if device.board.host_cpu else None
+    if cpu and cpu.isa == "arm64":
+        notes.append("its host is an Arm processor: the software must be built for Arm")
+    return notes
 
 
 def _instance(work: Work, device: Device, count: float) -> tuple[str | None, str | None]:

@@ -495,3 +495,10 @@ def test_a_training_that_waits_partly_gets_shorter_by_its_busy_time_alone() -> N
         H100, "energy", kind="training", **run
     )
     assert ratio(H100, "time", kind="training", utilisation=0.95, **run) == pytest.approx(full)
+
+
+def test_the_arm_host_of_a_superchip_is_a_reason() -> None:
+    names = ["nvidia-gh200-96", "nvidia-h200-sxm"]
+    rows = ask(hardware=H100, kind="training", candidates=names).answers
+    arm = {row.target for row in rows if any("Arm processor" in text for text in row.reasons)}
+    assert arm == {"nvidia-gh200-96"}
