@@ -25,7 +25,6 @@ from benchmarks.suggestions.score import (
     baselines,
     bins,
     coverage,
-    mean,
     outcomes,
     said,
     summary,
@@ -48,6 +47,11 @@ FIGHTING = ("ml-energy-video", "ml-energy-video-chat")
 """Sources that want another rule for the present power."""
 LEAST = 30
 """Fewest answers of a bin, or of a source and class, that are held to an aim."""
+BY_SOURCE = (
+    "source and class|questions|answered|regret, median and 90th|right order|worse|"
+    "advised|advised, worse|ranges of time hold"
+)
+"""Columns of the tables by source."""
 TEXT = """# Accuracy of the suggestions
 
 Made by `python -m benchmarks.suggestions --write` from `benchmarks/suggestions/data`. Do not edit.
@@ -199,15 +203,10 @@ def page(results: Results) -> str:
             _totals(results),
         ),
         by_source=table(
-            "source and class|questions|answered|regret, median and 90th|right order|worse|"
-            "advised|advised, worse|ranges of time hold|eighteen numbers: regret|order|worse",
-            _by_source(results),
+            f"{BY_SOURCE}|eighteen numbers: regret|order|worse",
+            _by_source(results, results.shipped, results.simple),
         ),
-        kept_out=table(
-            "source and class|shipped: regret|order|worse|advised, worse|ranges hold|"
-            "kept out: regret|order|worse|advised, worse|ranges hold",
-            _kept_out(results),
-        ),
+        kept_out=table(BY_SOURCE, _by_source(results, results.kept_out)),
         fight=table(
             "rule for the present power|source and class|right order|worse|advised, worse",
             _fight(results),
@@ -248,20 +247,27 @@ def _totals(results: Results) -> Iterator[Sequence[object]]:
         name: list(outcomes(results.groups, results.catalog, rank))
         for name, rank in baselines(results.catalog).items()
     }
-    own = {"first answer": results.shipped.first, "advised": results.shipped.advised}
-    rankers = {**own, **others}
+    rankers = {
+        "first answer": results.shipped.first,
+        "advised": results.shipped.advised,
+        "first answer, source kept out": results.kept_out.first,
+        "advised, source kept out": results.kept_out.advised,
+        **others,
+    }
     return ((name, *summary(items)[1:6]) for name, items in rankers.items())
 
 
-def _by_source(results: Results) -> Iterator[Sequence[object]]:
-    asked, holds = results.shipped, coverage(results.shipped.said)
+def _by_source(
+    results: Results, asked: Asked, *beside: list[Outcome]
+) -> Iterator[Sequence[object]]:
+    """Yield what comes of the answers by source and class, with other orders beside."""
+    holds = coverage(asked.said)
     for name in _names(results.groups):
-        first, advised, plain = (
-            _of(name, items) for items in (asked.first, asked.advised, results.simple)
-        )
-        moved = (first.right, first.worse, advised.moved, advised.worse, holds[name][1])
-        beside = (_regret(plain), plain.right, plain.worse)
-        yield name, first.questions, first.answered, _regret(first), *moved, *beside
+        first, advised = _of(name, asked.first), _of(name, asked.advised)
+        figures = (first.right, first.worse, advised.moved, advised.worse, holds[name][1])
+        others = [_of(name, items) for items in beside]
+        cells = [cell for it in others for cell in (_regret(it), it.right, it.worse)]
+        yield name, first.questions, first.answered, _regret(first), *figures, *cells
 
 
 def _names(groups: Sequence[Group]) -> dict[str, Group]:
@@ -295,18 +301,6 @@ def _asked_with(
 
     with mock.patch.object(ranking, "number", changed):
         return _asked(results, questions, Engine(results.catalog))
-
-
-def _kept_out(results: Results) -> Iterator[Sequence[object]]:
-    """Yield each source and class beside itself with numbers that have not seen its source."""
-    for name in ("all", *_names(results.groups)):
-        cells: list[object] = []
-        for asked in (results.shipped, results.kept_out):
-            plain, moved = _of(name, asked.first), _of(name, asked.advised)
-            own = [item for item in asked.said if name in ("all", item.name)]
-            holds = mean((item.holds, item.weight) for item in own if item.holds is not None)
-            cells += [_regret(plain), plain.right, plain.worse, moved.worse, holds]
-        yield name, *cells
 
 
 def _fight(results: Results) -> Iterator[Sequence[object]]:
