@@ -64,7 +64,7 @@ from gramwatt.sci.figures.printable import isolated
 from gramwatt.sci.figures.quantity import METERED, Quantity, is_estimate, total
 from gramwatt.sci.records.corrections import declared_counts
 from gramwatt.sci.records.records import SERVING, parse_time
-from gramwatt.sci.suggest.documents import BASES, SuggestDoc
+from gramwatt.sci.suggest.documents import BASES, HARDWARE, SuggestDoc
 from gramwatt.sci.suggest.jobs import TOP, advised, for_job, software_of
 
 WORLD = (
@@ -226,7 +226,8 @@ def _helps(advice: SuggestDoc | None) -> str:
     best = next(row for row in advice.answers if row.advised)
     here = "" if first is best else " on what you have"
     saves = f"{change_text(first.carbon_ratio)} carbon, {value_text(first.saved_g)} saved"
-    return f"What would help most{here}: {first.label}, {saves} ({first.verdict})."
+    what = f"change to {first.label}" if first.action in HARDWARE else first.label
+    return f"What would help most{here}: {what}, {saves} ({first.verdict})."
 
 
 def _halves(document: JobDoc) -> str:

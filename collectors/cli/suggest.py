@@ -163,7 +163,9 @@ def _table(answer: SuggestDoc, rows: list[AnswerDoc]) -> list[str]:
     """Return the rows as a table: changes of a run, or devices beside each other."""
     present = answer.compared_with is not None
     cells = list(_changes(rows) if present else _devices(rows))
-    labels = ["", *(row.label.removeprefix("1 x ").replace("NVIDIA ", "") for row in rows)]
+    labels = ["", *(row.label.replace("NVIDIA ", "") for row in rows)]
+    for begin in ("1 x ", "run it in "):  # said by the head, or by the name
+        labels = [label.removeprefix(begin) for label in labels]
     lines = [(label, *row) for label, row in zip(labels, cells, strict=True)]
     return table(lines, (1, 3) if present else (1,), WIDTH)
 

@@ -67,8 +67,11 @@ def table(
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text of at most so many characters, with dots where it goes on."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    """Return a text of at most so many characters, with dots after a word where it goes on."""
+    if len(text) <= most:
+        return text
+    words = text[: most - 2].rsplit(" ", 1)[0].rstrip(" (,")
+    return f"{words[: most - 3]}..."
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:

@@ -448,7 +448,7 @@ def _row(work: Work, device: Device, count: float, *, in_turn: bool = False) -> 
     elif _fill_is_unknown(work) and compared.basis == "data-sheets":
         time, board = _half_filled(work, device, compared, ratio)
         reasons.append("how full it is kept is not known: give batch_size, mean_power_w or pace")
-    elif _waits_partly(work) and compared.basis == "data-sheets":
+    elif waits_partly(work) and compared.basis == "data-sheets":
         time, board = _of_busy_time(work, device, compared)
         reasons.append("only the time in which the devices are busy gets shorter")
     elif in_turn:
@@ -633,7 +633,7 @@ def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, 
     return time, time + Log(math.log(drawn / power.value), LOW_POWER_ERROR)
 
 
-def _waits_partly(work: Work) -> bool:
+def waits_partly(work: Work) -> bool:
     """Tell whether the devices of a training are idle for a part of the time, not most of it."""
     busy, share = work.request.utilisation, work.power_share or 0.0
     return bool(busy and busy < BUSY and share < NEAR_RATED and work.request.trains)

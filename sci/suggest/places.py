@@ -116,7 +116,7 @@ def later(work: Work, now: datetime | None) -> list[Change]:
         Change(
             action="time",
             id="time",
-            label=f"start at {waiting.start:%H:%M} UTC"
+            label=f"start {'' if work.measured else 'at '}{waiting.start:%H:%M} UTC"
             + (f", not {now.astimezone(UTC):%H:%M}" if work.measured else ""),
             count=work.count,
             time=same,

@@ -17,7 +17,7 @@ from gramwatt.sci.suggest.documents import Action
 from gramwatt.sci.suggest.embodied import carbon_ratio
 from gramwatt.sci.suggest.evidence import EffectRow, both, effect
 from gramwatt.sci.suggest.facts import estimated_need
-from gramwatt.sci.suggest.hardware import IN_TURN
+from gramwatt.sci.suggest.hardware import IN_TURN, waits_partly
 from gramwatt.sci.suggest.work import NEAR_RATED, SMALL_POWER, Work
 
 INFERENCE = ("decode", "prefill", "llm-serving", "interactive", "batch-inference", "small")
@@ -59,8 +59,9 @@ to release, and up to which two such jobs fit a device by time."""
 MIG_MOST = 7.0
 RELEASE_ERROR = 0.15
 """Error of what idle devices draw and of how much of their idle time can be had (an estimate)."""
-FED = 0.5
-"""Fraction of the waiting that a better input pipeline takes away (a choice)."""
+FED, MOST_FED = 0.5, 0.8
+"""Fraction of the waiting that a better input pipeline takes away, and the busy fraction up to
+which it is looked at (choices)."""
 LONG_DEVICE_HOURS = 24.0
 """From here on a job is long (a choice)."""
 UNCHANGED = Log(0.0, 0.0)
@@ -201,7 +202,7 @@ def _sixteen_bits(work: Work) -> Change | None:
         f"{rows[1].pairs} models; 4 bits hold more in less",
         f"memory: {need.arithmetic}",
     ]
-    change = text(work, "quantise", "16 bits, not 8 by bitsandbytes", *reasons)
+    change = text(work, "quantise", "16 bits, not LLM.int8", *reasons)
     return _measured(work, change, rows, OTHER_MODELS, exponent=-1.0)
 
 
@@ -248,7 +249,7 @@ def _eight_bits(work: Work, size: str) -> Change | None:
         f"devices' energy in {rows[0].span} of the time ({rows[1].pairs} pairs of two large "
         "models; others were not measured)",
     ]
-    label = f"FP8 weights on {where}" if name == "half" else "FP8 weights"
+    label = f"FP8 weights on {count:g} devices" if name == "half" else "FP8 weights"
     further = OTHER_MODELS if name == "half" else 2 * OTHER_MODELS
     change = replace(text(work, "quantise", label, *reasons), count=count)
     return _measured(work, change, rows, further)
@@ -464,7 +465,8 @@ def release_idle(work: Work) -> Change | None:
 def input_pipeline(work: Work) -> Change | None:
     """Return a faster input pipeline, where devices wait for it: the whole run gets shorter."""
     busy = work.request.utilisation
-    if work.pace.name != "input" or busy is None or not work.request.trains:
+    waits = work.pace.name == "input" or waits_partly(work)
+    if not waits or busy is None or busy > MOST_FED or not work.request.trains:
         return None
     freed = (1 - busy) * FED
     energy = _without_waiting(work, freed, host=True)

@@ -246,7 +246,8 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
         if request.kind in UNKNOWN_KINDS and not says:
             return REFUSALS["kind"]
         if self.impossible:
-            return f"Hardware is not ranked: {self.impossible}. Check mean_power_w and hardware."
+            check = "the notices of the job" if self.measured else "mean_power_w and hardware"
+            return f"Hardware is not ranked: {self.impossible}. Check {check}."
         return None
 
     @cached_property
@@ -280,17 +281,20 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def impossible(self) -> str | None:
-        """Return why the mean power cannot be that of the device; None where it can."""
+        """Return why the mean power cannot be that of the device; None where it can.
+
+        A meter that reads less than the catalog's idle power is believed: boards differ.
+        """
         power, device = self.request.mean_power_w, self.device
         if power is None or device is None:
             return None
         part = device.part
         if part.tdp_w and power > 1.1 * part.tdp_w:
-            text = f"{power:g} W is above the rated power of {part.id}, {part.tdp_w:g} W"
+            text = f"{power:.3g} W is above the rated power of {part.id}, {part.tdp_w:g} W"
             several = f" (the driver lists a board as {part.devices_per_board} devices)"
             return text + several if part.devices_per_board > 1 else text
-        if part.idle and power < 0.9 * part.idle.low:
-            return f"{power:g} W is below the idle power of {part.id}, {part.idle.value:g} W"
+        if part.idle and not self.measured and power < 0.9 * part.idle.low:
+            return f"{power:.3g} W is below the idle power of {part.id}, {part.idle.value:g} W"
         return None
 
     @cached_property

@@ -250,7 +250,7 @@ def suggested(document, advice=None):
 
 def test_a_job_of_any_kind_is_told_a_better_hour():
     *_, rows = suggested(steady_job(kind="other", watts=300))
-    assert rows.rows[0][0].startswith("Start at ")
+    assert rows.rows[0][0].startswith("Start ")
 
 
 def test_likely_savings_are_a_table_with_their_ranges():
