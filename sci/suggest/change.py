@@ -34,15 +34,16 @@ of the devices, and more than 19 in 20 only where the change itself was measured
 BY_MAKING = 0.65
 """Highest probability for other hardware whose electricity is probably no less: its making alone,
 which is modelled, advises nothing."""
-Condition = Literal["rest", "host", "partly-host", "requests"]
+Condition = Literal["rest", "host", "partly-host", "requests", "waits"]
 CONDITIONAL: Mapping[Condition, float] = {
     "rest": 0.65,
     "host": 0.89,
     "partly-host": 0.89,
     "requests": 0.89,
+    "waits": 0.89,
 }
 """Highest probability where it rests on what is not known: that others use the rest of a board,
-what the host draws, that requests come together."""
+what the host draws, that requests come together, why the devices wait for a part of the time."""
 KINDS: Mapping[Basis, Kind] = {"own-runs": "measured", "measured": "derived"}
 EFFORTS: Mapping[Action, EffortDoc] = {
     "power-cap": EffortDoc("low", "one command of an administrator, which can be taken back"),

@@ -490,6 +490,8 @@ def _priced(
         hours, buy = break_even(work, device, energy, ratio)
         if carbon is not None and work.request.host_power_w is None:
             condition = _by_host(board, carbon, reasons)
+        if waits_partly(work) and compared.basis == "data-sheets":
+            condition = "waits"
     reasons += _notes(work, device, count)
     label, action, rented = f"{count:g} x {part.label}", _action(work, device, count), None
     if action == "instance":
@@ -636,7 +638,8 @@ def _at_low_power(work: Work, device: Device, compared: Compared) -> tuple[Log, 
 def waits_partly(work: Work) -> bool:
     """Tell whether the devices of a training are idle for a part of the time, not most of it."""
     busy, share = work.request.utilisation, work.power_share or 0.0
-    return bool(busy and busy < BUSY and share < NEAR_RATED and work.request.trains)
+    partly = bool(busy and busy < BUSY and share < NEAR_RATED)
+    return partly and work.request.trains and not work.pace.waits
 
 
 def _of_busy_time(work: Work, device: Device, full: Compared) -> tuple[Log, Log | None]:

@@ -417,7 +417,7 @@ def share(work: Work) -> Change | None:
         "counted with two jobs that both end as before; idle power and making are then shared by "
         "MIG slices, MPS or several processes",
     ]
-    change = text(work, "share", "share it with another job", *reasons)
+    change = text(work, "share", "share with another job", *reasons)
     carbon = carbon_ratio(work, UNCHANGED, energy, devices=0.5)
     return replace(change, time=UNCHANGED, energy=energy, carbon=carbon)
 

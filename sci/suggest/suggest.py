@@ -41,6 +41,7 @@ MOST_OF_IT = 0.75
 NEEDS: Mapping[Condition | None, str] = {
     "host": "It saves by its host, whose power is an estimate.",
     "requests": "Only if so many come at once.",
+    "waits": "Only the time in which the devices are busy gets shorter: see first why they wait.",
 }
 UNTRIED: tuple[Action, ...] = ("batching", "quantise", "fewer-nodes", "power-cap")
 """Settings that often help, and are named without a figure where nothing better is."""
@@ -212,7 +213,7 @@ def _summary(
         text = f"If it keeps {work.label} {busy}busy, best guess: {_of(work, lead)}: {ratio}."
         return f"{text} To be surer, say {KIND}", [lead]
     best = _best(answers, ADVISED)
-    asked, text = _asked(answers, out) if _asks_other(work, lead) else (None, "")
+    asked, text = _asked(work, answers, out) if _asks_other(work, lead) else (None, "")
     row = f"use {lead.label} alone" if lead.target == work.now.part.id else _of(work, lead)
     sentences = [text, f"{_start(lead, best, bool(untold))} {row}: {_gain(work, lead)}."]
     sentences.append(NEEDS.get(conditions.get(lead.id), ""))
@@ -238,7 +239,9 @@ def _asks_other(work: Work, lead: AnswerDoc) -> bool:
     return bool(work.request.candidates) and lead.action not in HARDWARE and not work.refusal
 
 
-def _asked(answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> tuple[AnswerDoc | None, str]:
+def _asked(
+    work: Work, answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]
+) -> tuple[AnswerDoc | None, str]:
     """Return the best of the devices that were named, and a sentence on it."""
     rows = [row for row in answers if row.action in HARDWARE]
     row = next((row for row in rows if row.odds is not None), None)
@@ -251,7 +254,8 @@ def _asked(answers: Sequence[AnswerDoc], out: Sequence[LeftOutDoc]) -> tuple[Ans
         probably = "would emit" if row.odds >= SURE else "would probably emit"
         how = "would save little" if _saving(row) < SMALL_GAIN else f"{probably} less"
         how = "may emit less" if row.odds < ADVISED else how
-        return row, f"{row.label} {how}: {_less(row.carbon_ratio, row.odds)}."
+        gain = f"{_less(row.carbon_ratio, row.odds)}{_in_time(work, row)}"
+        return row, f"{row.label} {how}: {gain}."
     if rows:
         return rows[0], _not_known(rows[0])
     return None, f"{out[0].label} is left out, because {out[0].reason}." if out else ""
@@ -336,13 +340,18 @@ def _gain(work: Work, row: AnswerDoc) -> str:
     """Return what a row saves in words: percent with its range, time, grams, odds."""
     assert row.carbon_ratio is not None
     assert row.odds is not None
-    text = _less(row.carbon_ratio, row.odds)
-    if row.time_ratio is not None and abs(math.log(row.time_ratio.value)) > math.log(1.1):
-        each = " a token" if work.classified.name in BY_TOKEN else ""  # an endpoint stays on
-        text += f" in {_times(row.time_ratio.value)} the time{each}"
+    text = f"{_less(row.carbon_ratio, row.odds)}{_in_time(work, row)}"
     if row.saved_g is not None and row.saved_g.value > 0:
         text += f", {value_text(row.saved_g)} saved"
     return text
+
+
+def _in_time(work: Work, row: AnswerDoc) -> str:
+    """Return in which fraction of the time; "" where that is nearly the same."""
+    if row.time_ratio is None or abs(math.log(row.time_ratio.value)) <= math.log(1.1):
+        return ""
+    each = " a token" if work.classified.name in BY_TOKEN else ""  # an endpoint stays on
+    return f" in {_times(row.time_ratio.value)} the time{each}"
 
 
 def odds_text(odds: float) -> str:
@@ -382,7 +391,7 @@ def _nearest(
         )
         ends.append(f"Nearest is {rows[0].label} ({odds_text(rows[0].odds or 0.0)}).")
         return " ".join((f"{begin} less.", *ends)), [*rows, *tried]
-    asked, text = _asked(answers, out) if work.request.candidates is not None else (None, "")
+    asked, text = _asked(work, answers, out) if work.request.candidates is not None else (None, "")
     if asked is None:
         text = f"Nothing to compare with: {text}" if text else ""
         text = text or f"Keep {work.label}: nothing is likely to emit less."
