@@ -190,7 +190,7 @@ def _close(folder: SpoolFolder, result: SyncResult) -> bool:
         if folder.unclosed() and close_dead(folder, strict=True):
             result.closed.append(folder.job_id)
     except RecordError as error:
-        place = spool.reject(folder.home, folder)
+        place = spool.reject(folder)
         text = f"{error.message}; it is kept in {place}"
         result.problems.append(Problem("journal-unreadable", text))
         return False
@@ -216,7 +216,7 @@ def _send(
                     text = f"{error}; what was still spooled of it is dropped"
                     result.remarks.append(text)
                     if folder.is_closed():
-                        spool.discard(folder.home, folder)
+                        spool.discard(folder)
                     continue
                 later = " and `gramwatt sync` sends it" if error.code == AWAY else ""
                 text = f"{error}; the journal stays spooled{later}"
@@ -242,9 +242,9 @@ def _send_folder(folder: SpoolFolder, server: str, session: Session, result: Syn
     with spool.sent(folder, send) as can_go:
         if can_go and not any(part.too_new for part in parts):
             if any(part.rejected for part in parts):
-                spool.reject(folder.home, folder)
+                spool.reject(folder)
             else:
-                spool.discard(folder.home, folder)
+                spool.discard(folder)
     result.sent.append(folder.job_id)
     refused = [line for part in parts for line in part.rejected]
     if refused:

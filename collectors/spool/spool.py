@@ -317,13 +317,13 @@ def lock_folder(folder: Path, how: int) -> int | None:
         os.close(descriptor)
 
 
-def discard(home: Path, folder: SpoolFolder) -> None:
+def discard(folder: SpoolFolder) -> None:
     """Delete a folder that was delivered, and its job's where that is empty.
 
     It leaves the spool in one step: what a process that dies here leaves of it is no journal, and a
     recovery must not close what has lost its end. Raises OSError where nothing can be moved.
     """
-    trash = home / DELIVERED
+    trash = folder.home / DELIVERED
     files.folder(trash)
     with contextlib.suppress(FileNotFoundError):  # another process delivers it
         os.replace(folder.path, trash / uuid.uuid4().hex)
@@ -332,12 +332,12 @@ def discard(home: Path, folder: SpoolFolder) -> None:
     _remove_empty(folder.path.parent)
 
 
-def reject(home: Path, folder: SpoolFolder) -> Path:
+def reject(folder: SpoolFolder) -> Path:
     """Move a folder whose lines the store refuses to `rejected`; returns its new place.
 
     Raises OSError when it cannot be moved.
     """
-    target = home / "rejected" / folder.job_id / folder.node
+    target = folder.home / "rejected" / folder.job_id / folder.node
     files.folder(target.parent)
     serial = 1
     while target.exists():

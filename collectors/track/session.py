@@ -131,7 +131,7 @@ class Client:
         args: Mapping[str, Any],
         *,
         verbose: bool = False,
-        folder: str | None = None,
+        folder: JobFolder | None = None,
         job_role: str | None = None,
     ) -> None:
         self.job_id = job_id
@@ -155,7 +155,8 @@ class Client:
         self._comes_up = False
         """Whether a meter runs, which may wait for its first reading still."""
         self._verbose = verbose
-        self._folder = JobFolder(folder) if folder else None
+        self.folder = folder
+        """The job's folder in memory; None where there is none."""
         self._totals: Totals | None = None
         self._over = False
         self.patience_s = 0.0
@@ -186,19 +187,14 @@ class Client:
         if pid is None and first.get("job_role") == TRACK and _is_rank(above):
             return None
         args, role = first.get("args") or {}, first.get("job_role")
-        return cls(first["job_id"], WORKER, args, folder=folder.path, job_role=role)
-
-    @property
-    def folder(self) -> str | None:
-        """The job's folder in memory; None where there is none."""
-        return self._folder.path if self._folder else None
+        return cls(first["job_id"], WORKER, args, folder=folder, job_role=role)
 
     @property
     def alive(self) -> bool:
         """Return whether the job runs, as far as is known, and takes what this process counts."""
-        if self._over or self._folder is None:
+        if self._over or self.folder is None:
             return False
-        return not (self._totals.ended if self._totals else self._folder.closed)
+        return not (self._totals.ended if self._totals else self.folder.closed)
 
     def start(self) -> bool:
         """Enter the job and start its meter, if there is none; False where that cannot be."""
@@ -206,7 +202,7 @@ class Client:
             folder, self.began = entered
             self._totals = Totals.make(folder, self._first())
             if self._totals is not None:
-                self._folder = folder
+                self.folder = folder
                 return folder.wake() or self._start_meter(folder)
             if not folder.closed:  # else it has ended meanwhile, and there is another one
                 break
@@ -252,8 +248,8 @@ class Client:
 
     def poll(self) -> None:
         """Read what the meter says, and start one where none is."""
-        if self._ours() and self._folder and not self._over:
-            self._look(self._folder)
+        if self._ours() and self.folder and not self._over:
+            self._look(self.folder)
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> bool:
         """Wait until the meter has taken its first reading; False when it has not in time."""
@@ -276,7 +272,7 @@ class Client:
         begin on for the first one; with `lines` also for those about the job, up to LINES_TIMEOUT_S
         after the call, or LONG_LINES_TIMEOUT_S. False where the end was not confirmed.
         """
-        folder = self._folder
+        folder = self.folder
         if self._over or folder is None or self.role == WORKER or not self._ours():
             return self.closed
         now_ns, now = clock_ns(), time.monotonic()
@@ -344,15 +340,15 @@ class Client:
 
     def _enter(self) -> Totals | None:
         """Return this process's file; a worker makes it when it has something to write."""
-        if self._totals is None and self._folder and self.role == WORKER and self.alive:
+        if self._totals is None and self.folder and self.role == WORKER and self.alive:
             self._pid = os.getpid()
-            self._totals = Totals.make(self._folder, self._first())
+            self._totals = Totals.make(self.folder, self._first())
         return self._totals if self._pid == os.getpid() and not self._over else None
 
     def _send(self, message: dict[str, Any]) -> None:
         totals = self._enter()
-        if totals is not None and totals.append(message) and self._folder:
-            self._wake(self._folder)
+        if totals is not None and totals.append(message) and self.folder:
+            self._wake(self.folder)
 
     def _send_once(self, message: dict[str, Any]) -> None:
         text = repr(message)
@@ -410,7 +406,7 @@ class Client:
 
     def _wait(self, done: Callable[[], bool], deadline: float) -> bool:
         """Wait until `done()`, at most until `deadline` [s] (monotonic); start a meter if none."""
-        folder, wake_at = self._folder, time.monotonic() + WAKE_S
+        folder, wake_at = self.folder, time.monotonic() + WAKE_S
         while folder is not None:
             self._read(folder)
             now = time.monotonic()
@@ -734,7 +730,7 @@ def _join(client: Client) -> Session:
 
 
 def _reconnected(
-    name: str, folder: str | None, job_role: str, args: Mapping[str, Any]
+    name: str, folder: JobFolder | None, job_role: str, args: Mapping[str, Any]
 ) -> Session | None:
     """Return the session of a job that was pickled, perhaps in another process."""
     if switched_off():

@@ -267,18 +267,21 @@ class Tracker:
         """`place` is where in the code the job begins; None makes each entry a job of its own."""
         self._default_name = default_name
         self._place = place
-        self._options = {key: value for key, value in options.items() if value is not None}
+        self._options = options
         self._strict = strict
+        self._unit: str | None = None
         self._entered: list[tuple[Session | None, bool]] = []
         self._ignored: list[str] = []
-        self._is_plain = not (self._options or strict or place is None)
-        if self._is_plain:
-            self._unit = None
-            return
+        self._is_plain = not (options or strict or place is None)
+        if options or strict:
+            self._check()
+
+    def _check(self) -> None:
+        """Report what is wrong with the options; raises TypeError or ValueError if `strict`."""
         unit = self._options.get("unit")
         self._unit = unit if isinstance(unit, str) and UNIT_NAME.fullmatch(unit) else None
         unknown = sorted(self._options.keys() - _OPTIONS)
-        if strict:
+        if self._strict:
             _check(self._options, unknown)
         self._ignored = [_unknown(key, ", and it is ignored") for key in unknown]
         for text in self._ignored:
@@ -399,10 +402,17 @@ else:
 
         `job="new"` makes each entry a job of its own, inside a running job and in each rank too.
         """
-        options = {"project": project, "name": name, "unit": unit, "region": region}
-        options |= {"zone": zone, "kind": kind, **more}
-        place = _place(job, strict)
-        tracker = Tracker(options, strict, place=place)
+        options = {
+            "project": project,
+            "name": name,
+            "unit": unit,
+            "region": region,
+            "zone": zone,
+            "kind": kind,
+            **more,
+        }
+        options = {key: value for key, value in options.items() if value is not None}
+        tracker = Tracker(options, strict, place=_place(job, strict))
         if function is None:
             return tracker
         if strict or _runs(function):

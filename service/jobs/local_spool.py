@@ -162,7 +162,7 @@ def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:
     home = service.config.home
     names: dict[int, str] = {}
     for folder in _closed(home, job_id):
-        if (key := _ingest_folder(service, home, folder)) is not None:
+        if (key := _ingest_folder(service, folder)) is not None:
             names[key] = folder.job_id
     for name in dict.fromkeys(names.values()):
         _ingest_open(service, home, name)
@@ -178,7 +178,7 @@ def _closed(home: Path, job_id: str | None) -> list[SpoolFolder]:
     return [folder for folder in closed if folder.server() is None]
 
 
-def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> int | None:
+def _ingest_folder(service: Service, folder: SpoolFolder) -> int | None:
     """Ingest a folder, and delete it once it is closed and nothing in it is new.
 
     Returns the key of its job where that can be scored: its lines are stored, and no meter writes
@@ -194,12 +194,12 @@ def _ingest_folder(service: Service, home: Path, folder: SpoolFolder) -> int | N
         ) as can_go:
             refused = [answer for answer, _ in answers if answer.rejected]
             if can_go and refused:
-                _reject(home, folder, refused[-1])
+                _reject(folder, refused[-1])
             elif can_go:
-                spool.discard(home, folder)
+                spool.discard(folder)
     except DeletedJobError as error:
         if folder.is_closed():
-            spool.discard(home, folder)
+            spool.discard(folder)
             _report(f"{error}; what its meter had still spooled is dropped")
         return None
     except ServiceError as error:  # such as an id that is taken
@@ -226,10 +226,10 @@ def _ingest_open(service: Service, home: Path, job_id: str) -> None:
                 ingest_unscored(service, folder.job_id, folder.lines())
 
 
-def _reject(home: Path, folder: SpoolFolder, answer: IngestAnswer) -> None:
+def _reject(folder: SpoolFolder, answer: IngestAnswer) -> None:
     """Keep a folder with lines that the store refuses, and report it once."""
     try:
-        target = spool.reject(home, folder)
+        target = spool.reject(folder)
     except FileNotFoundError:  # another process is keeping it
         return
     first = answer.rejected[0]

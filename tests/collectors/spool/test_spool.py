@@ -101,7 +101,7 @@ def test_everything_in_a_home_that_all_may_read_is_private(tmp_path, no_umask):
     assert any(name.startswith("r-") for name in names)  # the recovery's journal
     assert {mode for found, mode in modes.items() if found.is_dir()} == {0o700}
     assert {mode for found, mode in modes.items() if found.is_file()} == {0o600}
-    moved = spool.reject(home, spool.SpoolFolder(path))
+    moved = spool.reject(spool.SpoolFolder(path))
     assert stat.S_IMODE(moved.parents[1].stat().st_mode) == 0o700
     assert stat.S_IMODE(home.stat().st_mode) == 0o755  # it is its owner's to decide
 
@@ -136,9 +136,9 @@ def test_what_is_left_of_a_delivered_folder_is_deleted_and_never_closed_again(
     with monkeypatch.context() as dying:
         dying.setattr(shutil, "rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
-            spool.discard(tmp_path, found)
+            spool.discard(found)
     [left] = tmp_path.rglob("a.jsonl")
     assert spool.folders(tmp_path) == []
-    spool.discard(tmp_path, folder(tmp_path, node_id(), a_jsonl=line("job", 1)))
+    spool.discard(folder(tmp_path, node_id(), a_jsonl=line("job", 1)))
     assert not left.exists()
     assert list((tmp_path / "delivered").iterdir()) == []

@@ -88,7 +88,8 @@ def test_the_files_from_start_to_stop(fake, capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == "gramwatt: No grid zone was given. [zone-unknown]\n"
-    assert not Path(str(client.folder)).exists(), "nothing stays in memory"
+    assert client.folder is not None
+    assert not Path(client.folder.path).exists(), "nothing stays in memory"
 
 
 def test_ranks_have_one_meter_and_the_last_one_ends_the_job(fake):
@@ -157,7 +158,8 @@ def test_meters_that_are_started_again_are_few_and_spaced(tmp_path, monkeypatch)
     assert len(launches) == len(client_module.RESTART_WAITS_S)
     gaps = [b - a for a, b in zip(launches, launches[1:], strict=False)]
     assert gaps == [1.0, 5.0, 30.0, 120.0]
-    JobFolder(str(client.folder)).remove()
+    assert client.folder is not None
+    client.folder.remove()
 
 
 def test_memory_that_cannot_be_had_is_reported_and_survived(monkeypatch, capsys):
@@ -300,14 +302,16 @@ def test_a_next_run_of_the_id_has_a_folder_that_the_meter_before_does_not_touch(
     first.start()
     assert first.wait_ready(60)
     assert first.stop("completed", lines=True)
-    assert os.path.isdir(str(first.folder)), "its meter still makes the lines"
+    before = str(first.folder and first.folder.path)
+    assert os.path.isdir(before), "its meter still makes the lines"
     second.start()
-    assert second.folder != first.folder
+    assert second.folder is not None
+    assert second.folder.path != before
     deadline = time.monotonic() + 60
-    while os.path.isdir(str(first.folder)) and time.monotonic() < deadline:
+    while os.path.isdir(before) and time.monotonic() < deadline:
         second.poll()
         time.sleep(0.01)
-    assert not os.path.isdir(str(first.folder))
+    assert not os.path.isdir(before)
     assert not second.closed
     assert second.stop("completed")
 

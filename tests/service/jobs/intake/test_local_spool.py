@@ -70,7 +70,7 @@ def test_the_store_in_a_home_that_all_may_read_is_private(home):
             session.execute(sa.text("SELECT 1"))
             modes = {path.name: path.stat().st_mode & 0o777 for path in home.iterdir()}
         store.close()
-        kept = spool.reject(home, SpoolFolder(spooled(home).parent))
+        kept = spool.reject(SpoolFolder(spooled(home).parent))
     finally:
         os.umask(before)
     assert modes.pop("gramwatt.db") == 0o600
