@@ -498,44 +498,36 @@ _windows: ContextVar[tuple[OpenWindow, ...]] = ContextVar("gramwatt_windows", de
 
 
 class Session:
-    """A job that this process runs; nested and concurrent entries share it.
+    """A job into which this process counts by its `client`; nested and concurrent entries share it.
 
-    `by_start`: `start()` began it, so that another `start()` ends it. `place` is where in the code
-    it begins; without one it is a job of its own, also inside another, `around`. `outer` is the
-    client of one that runs in another process, which ends it. A copy is the same session; so is
-    what another process unpickles, if it can reach the job.
+    `by_start`: `start()` began it, so that another `start()` ends it. `around` is the job inside
+    which it runs in this process. A copy is the same session; so is what another process unpickles,
+    if it can reach the job.
     """
 
     def __init__(
-        self,
-        args: Mapping[str, Any],
-        *,
-        by_start: bool = False,
-        place: str | None = None,
-        around: Session | None = None,
-        outer: Client | None = None,
+        self, client: Client, *, by_start: bool = False, around: Session | None = None
     ) -> None:
-        self.id = outer.job_id if outer else _new_id(place, args)
+        self.id = client.job_id
+        self.client = client
         self.by_start = by_start
         self.around = around
-        self._args = dict(args)
-        self.client = outer or Client(self.id, TRACK, args)
         self._depth = 0
         self._ended = False
         self._outcome: tuple[str, int | None, int | None] | None = None
-        self._exported = {JOB_ID: self.id, WITHIN: within(self.id)}
-        unit = args.get("unit")
-        if isinstance(unit, str) and UNIT_NAME.fullmatch(unit):
-            self._exported[UNIT] = unit
+        self._exported: dict[str, str] = {}
         self._before: dict[str, str | None] = {}
         self._error_before = _last_error()
 
     def begin(self) -> None:
         """Start the meter and let child processes join the job and count its unit."""
+        self._exported = {JOB_ID: self.id, WITHIN: within(self.id)}
+        unit = self.client.args.get("unit")
+        if isinstance(unit, str) and UNIT_NAME.fullmatch(unit):
+            self._exported[UNIT] = unit
         self._before = {name: os.environ.get(name) for name in self._exported}
         os.environ.update(self._exported)
-        if self.client.role != WORKER:
-            self.client.start()
+        self.client.start()
 
     def enter(self) -> bool:
         """Add one entry; True for the one that owns the job."""
@@ -552,7 +544,7 @@ class Session:
             client.send_settings(args)
             return
         settings = {key: args[key] for key in JOB_SETTINGS if key in args}
-        unused = [f"{k}={v!r}" for k, v in settings.items() if v != self._args.get(k)]
+        unused = [f"{k}={v!r}" for k, v in settings.items() if v != client.args.get(k)]
         if unused:
             text = f"track({', '.join(unused)})"[:SETTINGS_LENGTH]
             text += f" joins job {self.id}, which runs already, and its settings are not used; "
@@ -630,8 +622,6 @@ class Session:
     def end(self) -> None:
         """Close the job and take its id and unit back out of the environment."""
         client = self.client
-        if client.role == WORKER:  # its own process ends it
-            return
         self._ended = True
         self._restore_environment()
         state, exit_code, signal = self._outcome or ("completed", None, None)
@@ -689,7 +679,8 @@ def open_session(
             if place is not None and (outer := _outer()) is not None:
                 outer.report_joined(args)
                 return outer, False
-            session = Session(args, by_start=by_start, place=place, around=_current)
+            client = Client(_new_id(place, args), TRACK, args)
+            session = Session(client, by_start=by_start, around=_current)
             owner = session.enter()
             session.begin()
             _current = session
@@ -725,7 +716,7 @@ def _outer() -> Session | None:
 def _join(client: Client) -> Session:
     global _joined
     _joined = {name: other for name, other in _joined.items() if other.runs}
-    session = _joined[client.job_id] = Session(client.args, outer=client)
+    session = _joined[client.job_id] = Session(client)
     return session
 
 

@@ -32,7 +32,8 @@ class NoMeter:
     role = job_role = "track"
     folder, see = None, ""
 
-    def __init__(self, *_args: Any) -> None:
+    def __init__(self, job_id: str, _role: str, args: dict[str, Any]) -> None:
+        self.job_id, self.args = job_id, args
         self.ready = False
 
     @staticmethod
