@@ -121,8 +121,10 @@ pip_install() {
 
 install_lock() {
     say "installing $(grep -c '==' "$root/requirements/$1.txt") packages into ${venv##*/} (once)"
-    # Spark's client is published as source alone.
-    pip_install --require-hashes --only-binary=:all: --no-binary=pyspark-client \
+    source=
+    [ "$1" != clusters ] || source=--no-binary=pyspark-client # published as source alone
+    # shellcheck disable=SC2086  # source is one word or none
+    pip_install --require-hashes --only-binary=:all: $source \
         -r "$root/requirements/$1.txt" || {
         say "the packages could not be installed; see pip's message above, then run this again"
         exit 4
