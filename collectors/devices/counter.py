@@ -205,14 +205,16 @@ class CrossCheck:
             self._sum_w += power_w
             self._squares += power_w * power_w
 
-    def add_mean(self, time_ns: int, mean_mw: float) -> None:
-        """Add a second's mean power [mW], read on a whole second [ns] without the counter.
+    def add_means(self, until_ns: int, means_w: list[float]) -> None:
+        """Add the mean power of seconds [W], of which the last ended at `until_ns` [ns], that were
+        read without the counter.
 
-        It is compared when the counter is read next; what slices of a board add twice counts once.
+        They are compared when the counter is read next; what slices of a board add twice counts
+        once.
         """
-        if time_ns > self._until_ns:
-            self._until_ns = time_ns
-            self._between_w.append(w_from_mw(mean_mw))
+        if until_ns > self._until_ns:
+            self._until_ns = until_ns
+            self._between_w += means_w
 
     def add_power(self, power_mw: float) -> None:
         """Add power at a random moment [mW]; it counts if the counter's step around it does."""
@@ -333,6 +335,9 @@ class EnergyMeter:
         """The counter up to which energy is recorded; None without a counter."""
         self._last_ns: int | None = None
         self._last_w: float | None = None
+        self._means_w: list[float] = []
+        self._means_ns = 0
+        """Mean power of the seconds since then [W], and until when [ns]."""
         self._mark_ns = mark_ns
         self._mark_w: float | None = None
         self._pending_j = 0.0
@@ -471,6 +476,20 @@ class EnergyMeter:
         self.power_w, self._top_w = power_w, max(self._top_w or 0.0, power_w)
         self._highest_w = max(self._highest_w, power_w)
 
+    def record_means(self, until_ns: int, means_mw: list[float]) -> list[float]:
+        """Note the mean power of seconds [mW], of which the last ended at `until_ns` [ns]; return
+        what is plausible of it [W].
+        """
+        if self._power_fault(max(means_mw)) or self._power_fault(min(means_mw)):
+            means_mw = [mean_mw for mean_mw in means_mw if not self._power_fault(mean_mw)]
+        means_w = [w_from_mw(mean_mw) for mean_mw in means_mw]
+        if means_w:
+            self.record_power(max(means_w))
+            self.power_w = means_w[-1]
+            self.ledger.see(min(means_w) * self.share)
+            self._means_w, self._means_ns = self._means_w + means_w, until_ns
+        return means_w
+
     def add_boundary(
         self, time_ns: int, points: Sequence[Point], power_mw: float | None, *, cut: bool = True
     ) -> None:
@@ -539,7 +558,7 @@ class EnergyMeter:
 
     def state(self) -> dict[str, Any]:
         """Return what the next meter needs to continue, for JSON."""
-        trusted, interval = self._trusted, self.ledger.open
+        trusted = self._trusted
         return {
             "label": self.label,
             "share": self.share,
@@ -551,7 +570,7 @@ class EnergyMeter:
             "highest_w": self._highest_w,
             "suspended_ns": self._last_suspended_ns,
             "mark": [self._mark_ns, self._mark_w],
-            "open": interval.state() if interval else None,
+            "open": self.ledger.open,
         }
 
     def _with_counter(
@@ -618,7 +637,7 @@ class EnergyMeter:
         last_ns = time_ns if self._last_ns is None else self._last_ns
         start_ns = int(self._trusted.time_ns) if self._trusted else last_ns
         end_ns = time_ns - suspended_between(self._last_suspended_ns, self.suspended_ns)
-        gap = end_ns - last_ns > SAMPLE_GAP_S * NS_PER_S
+        gap = end_ns - max(last_ns, self._means_ns) > SAMPLE_GAP_S * NS_PER_S
         sampled_j = self._sampled_j(time_ns, power_w)
         dense = dense and sampled_j is not None and not gap
         if sampled_j is None:
@@ -639,10 +658,14 @@ class EnergyMeter:
         self._record(start_ns, end_ns, pending_j + sampled_j, kind, most_w)
 
     def _sampled_j(self, time_ns: int, power_w: float | None) -> float | None:
-        """Return the energy since the previous power sample [J], by the trapezoid of the two."""
+        """Return the energy since the previous power sample [J]: by the means of the seconds
+        between, else by the trapezoid of the two.
+        """
         if self._last_ns is None or power_w is None:
             return None
         mean_w = power_w if self._last_w is None else (self._last_w + power_w) / 2
+        if self._means_w:
+            mean_w = (sum(self._means_w) + power_w) / (len(self._means_w) + 1)
         slept_ns = suspended_between(self._last_suspended_ns, self.suspended_ns)
         return mean_w * (time_ns - self._last_ns - slept_ns) / NS_PER_S
 
@@ -663,6 +686,7 @@ class EnergyMeter:
         self._slept_ns += suspended_between(self._last_suspended_ns, self.suspended_ns)
         self._last_suspended_ns = self.suspended_ns
         self._last_ns, self._last_w = time_ns, power_w
+        self._means_w = []
 
     def _restart(self, time_ns: int, counter_mj: float | None, power_w: float | None) -> None:
         """Count on from this reading."""

@@ -259,7 +259,12 @@ class Nvml(DevicePort):
             raise
 
     def _ask_if_offered(self, call: str, index: int) -> Any:
-        return offered(lambda: self._ask(call, index))
+        if (index, call) in self._not_offered:
+            return None
+        try:
+            return self._ask(call, index)
+        except Exception:  # it costs its own figure only
+            return None
 
 
 _VALUES = {
@@ -344,6 +349,8 @@ class Pynvml(Nvml):
         """Ids of the boards that have told theirs: a lost one is looked up again by it."""
         self._field_calls: dict[tuple[int, tuple[int, ...]], _FieldCall] = {}
         self._seen_us: dict[int, int] = {}
+        self._memory_version: int | None = None
+        """The newer question for memory; None where driver or binding lacks it."""
         self._lost: tuple[int, ...] = ()
         self._unsupported: tuple[int, ...] = ()
 
@@ -358,6 +365,7 @@ class Pynvml(Nvml):
         except Exception as error:
             raise SourceAbsent(f"nvidia-ml-py cannot be imported ({error})") from None
         self._nvml = pynvml
+        self._memory_version = getattr(pynvml, "nvmlMemory_v2", None)
         self._lost = _codes(pynvml, "GPU_IS_LOST", "RESET_REQUIRED")
         self._unsupported = _codes(pynvml, "NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_PERMISSION")
         try:
@@ -413,12 +421,14 @@ class Pynvml(Nvml):
         name, convert = CALLS[call]
         if call == "temperature_c":
             return convert(self._call(name, handle, self._nvml.NVML_TEMPERATURE_GPU))
-        if call == "memory_b":
+        if call == "memory_b" and self._memory_version is not None:
             # An older answer counts what the driver reserves as used: 0.5 GB of an H100.
-            newer = offered(
-                lambda: self._nvml.nvmlDeviceGetMemoryInfo(handle, self._nvml.nvmlMemory_v2)
-            )
-            return convert(newer or self._call(name, handle))
+            try:
+                return convert(self._call(name, handle, self._memory_version))
+            except NotSupported:
+                self._memory_version = None
+            except ReadFailed:  # a binding that takes no version
+                pass
         try:
             return convert(self._call(name, handle))
         except NotSupported:  # a driver or binding before the renaming
@@ -437,8 +447,7 @@ class Pynvml(Nvml):
             get = self._nvml.nvmlLib.nvmlDeviceGetFieldValues
         except AttributeError:
             raise NotSupported("this driver has no field values") from None
-        code = get(call.handle, call.length, call.pointer)
-        if code != 0:
+        if code := get(call.handle, call.length, call.pointer):
             if code in self._lost:
                 self._forget(index)
             error = self._nvml.NVMLError(code)

@@ -1,7 +1,7 @@
 """The devices of one vendor that one job has on one node: found, read at their times, recorded.
 
 Counter and power are read once a second, on whole seconds. Of a board that gives its mean power of
-each second the counter is read every 5 s, and that mean alone in the seconds between. While a
+each second the counter is read every 10 s, and that mean alone in the seconds between. While a
 boundary waits for the counter's tick, its device is read every 10 ms instead. A device without a
 working counter has its power sampled 10 to 15 times a second, at jittered moments so that no
 periodic load can lock to them.
@@ -42,9 +42,8 @@ from gramwatt.collectors.devices.counter import (
 from gramwatt.collectors.devices.library import LIMIT_S, Crashes, Opening
 from gramwatt.collectors.devices.shared_board import SharedBoards, SharedLedger
 from gramwatt.collectors.settings.clock import NEVER_NS, NS_PER_S, Timeline, suspended_between
-from gramwatt.collectors.spool.intervals import Interval, Ledger, Schedule
+from gramwatt.collectors.spool.intervals import FINE_S, Interval, Ledger, Schedule
 from gramwatt.sci.figures.notices import CODES
-from gramwatt.sci.figures.units import w_from_mw
 from gramwatt.sci.records.records import SYNTHETIC_METERS, DeviceRecord, IntervalRecord
 
 TICK_NS = NS_PER_S
@@ -57,11 +56,10 @@ CHECK_TICKS = 2
 INTERRUPTED_NS, INTERRUPTED_FACTOR = NS_PER_S // 200, 4
 """A reading that took longer, and so many times longer than the quickest, was interrupted by other
 work: it is repeated once, because its value may belong to any moment of the call."""
-COUNTER_EVERY_NS = 5 * NS_PER_S
-"""How often the counter is read of a board that gives its mean power of each second. Intervals
-begin and end on such seconds; a meter and job that are killed together lose so much. On an H100 the
-counter takes 2 to 20 ms of the processor, in the driver, power 0.02 ms (docs/measuring.md, "On a
-real board")."""
+COUNTER_EVERY_NS = FINE_S * NS_PER_S
+"""How often the counter is read of a board that gives its mean power of each second: where
+intervals end, just before they are journaled. On an H100 the counter takes 2 to 20 ms of the
+processor, in the driver, power 0.02 ms (docs/measuring.md, "On a real board")."""
 RETRY_MIN_NS, RETRY_MAX_NS = 10 * NS_PER_S, 300 * NS_PER_S
 """Pause before a driver or device that does not answer is asked again; it doubles each time."""
 CUTS_MAX = 20_000
@@ -119,6 +117,9 @@ class Device:
         """How often its use was looked at, and the highest that was seen (0 to 1)."""
         self._timeline, self._notify = job.timeline, job.notify
         self._port = port
+        self._means_mw: list[float] = []
+        self._mean_ns = 0
+        """Means of the seconds since the last reading [mW], and when the last one ended [ns]."""
         self._quickest_ns = NS_PER_S
         self._pause_ns = RETRY_MIN_NS
         self._cuts = 0
@@ -154,6 +155,7 @@ class Device:
     def read(self) -> Reading | None:
         """Return a reading of now; None when it failed, which leaves a notice."""
         clock = self._timeline.clock
+        self._record_means()
         try:
             before_ns = clock.now_ns()
             values = self._port.read(self.index)
@@ -188,20 +190,28 @@ class Device:
         """True when most seconds may do without the counter: the driver gives the means of them,
         and all is well.
         """
-        return self.check.has_means and not self.meter.needs_power and self.meter.fault is None
+        is_well = self.boundary is None and not self.lost and self.meter.fault is None
+        return is_well and self.check.has_means and not self.meter.needs_power
 
-    def add_mean(self, time_ns: int) -> None:
-        """Record the mean power of the second before a whole one [ns]."""
-        mean_mw = self._power_mw()
-        if mean_mw is not None:
-            self.check.add_mean(time_ns, mean_mw)
-            self.meter.record_power(w_from_mw(mean_mw))
+    def add_mean(self, time_ns: int) -> bool:
+        """Read the mean power of the second before a whole one [ns]; the next reading records it.
+
+        Most wake-ups of a meter do this and no more, for each board. Returns False where it cannot
+        be read.
+        """
+        try:
+            self._means_mw.append(self._port.read_power(self.index))
+        except Exception:  # a reading tells why
+            return False
+        self._mean_ns = time_ns
+        return True
 
     def add_reading(self, reading: Reading) -> None:
         """Record a whole second's reading, of this device or of another slice of its board."""
         if not self.answered:
             self._begin(reading)
             return
+        self._record_means()
         meter, counter_mj = self.meter, reading.counter_mj
         if self.buffer is None or counter_mj is not None:  # else buffered samples would be too late
             meter.add_reading(reading)
@@ -321,6 +331,13 @@ class Device:
                 self.buffer = self._open_buffer()
         meter.suspended_ns = suspended_ns
 
+    def _record_means(self) -> None:
+        """Record the means of the seconds since the last reading."""
+        if self._means_mw:
+            means_w = self.meter.record_means(self._mean_ns, self._means_mw)
+            self.check.add_means(self._mean_ns, means_w)
+            self._means_mw = []
+
     def _power_mw(self) -> float | None:
         """Return the power without the counter [mW]; None where unknown."""
         return self.meter.plausible_mw(offered(lambda: self._port.read_power(self.index)))
@@ -423,6 +440,8 @@ class Sampler:
         self._ids: dict[int, str] = {}
         """Ids of devices whose own could not be read when they were added, by ordinal."""
         self._ticks = self._counted = 0
+        self._spares_counters = False
+        """Whether all devices do without the counter, but each COUNTER_EVERY_NS."""
         self._due_ns = self._next_ns = self._next_fast_ns = self._next_check_ns = 0
 
     @property
@@ -510,6 +529,9 @@ class Sampler:
         now_ns = self._job.timeline.now_ns()
         if now_ns < self._due_ns or not self.devices:
             return
+        if self._spares_counters and now_ns // COUNTER_EVERY_NS == self._counted:
+            self._tick_means(now_ns)
+            return
         for device in self.devices:
             device.poll()
         if now_ns >= self._next_ns:
@@ -518,7 +540,7 @@ class Sampler:
             self._tick_between(now_ns)
         awaited = self.awaits_start
         self._plan()
-        if awaited or self._ticks % PROFILE_TICKS == 0:
+        if awaited:
             self._put_changes()
 
     def stop(self, stop_ns: int) -> None:
@@ -725,6 +747,16 @@ class Sampler:
                 device.give_up()
                 self.devices.append(device)
 
+    def _tick_means(self, now_ns: int) -> None:
+        self._ticks += 1
+        for device in self.devices:
+            if not device.add_mean(now_ns):
+                self._counted = 0  # the next tick reads all of it
+        self._due_ns = self._next_ns = (now_ns // TICK_NS + 1) * TICK_NS
+        if self._ticks % PROFILE_TICKS == 0:
+            self._look_closer(self.devices)
+            self._plan()
+
     def _tick_second(self, now_ns: int) -> None:
         self._ticks += 1
         boards: dict[int, Reading] = {}  # slices of one board have one counter
@@ -747,10 +779,7 @@ class Sampler:
                 device.add_reading(reading)
                 seen.append(device)
         if self._ticks % PROFILE_TICKS == 0:
-            for device in seen:
-                self._profile(device)
-            self._release()
-            self._report_unused(UNUSED_LOOKS)
+            self._look_closer(seen)
         self._schedule(now_ns)
 
     def _tick_between(self, now_ns: int) -> None:
@@ -765,11 +794,20 @@ class Sampler:
                 device.add_check()
             self._next_check_ns = now_ns + CHECK_TICKS * TICK_NS  # the next tick draws another
 
-    def _profile(self, device: Device) -> None:
-        device.add_profile(full=self._ticks % SLOW_TICKS == PROFILE_TICKS)
-        if self._ticks % LIMIT_TICKS == 0:
-            device.meter.look_at_limit()
-        device.compare()
+    def _look_closer(self, devices: Sequence[Device]) -> None:
+        """Look at how devices run and, more rarely, at what seldom changes."""
+        full = self._ticks % SLOW_TICKS == PROFILE_TICKS
+        for device in devices:
+            device.add_profile(full=full)
+        if not full:
+            return
+        for device in devices:
+            if self._ticks % LIMIT_TICKS == PROFILE_TICKS:
+                device.meter.look_at_limit()
+            device.compare()
+        self._release()
+        self._report_unused(UNUSED_LOOKS)
+        self._put_changes()
 
     def _report_unused(self, looks: int) -> None:
         """Report devices that the job leaves alone while it uses others, once."""
@@ -802,7 +840,8 @@ class Sampler:
     def _plan(self) -> None:
         """Set when the next reading is due."""
         due_ns, self.awaits_start = self._next_ns, False
-        for device in self.devices:
+        self._spares_counters = all(device.spares_counter for device in self.devices)
+        for device in () if self._spares_counters else self.devices:
             if device.boundary is not None:
                 self.awaits_start = self.awaits_start or device.boundary.is_start
                 due_ns = min(due_ns, self._job.timeline.now_ns() + POLL_NS)

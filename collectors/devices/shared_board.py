@@ -272,7 +272,7 @@ class SharedLedger(Ledger):
         if span_s > 0:
             mean_w = energy_j / span_s
             if span_s >= IDLE_LEAST_S:
-                self._idle_w = mean_w if self._idle_w is None else min(self._idle_w, mean_w)
+                self.see(mean_w)
             if self._shared:
                 idle_w = mean_w if self._idle_w is None else self._idle_w
                 billed_j = part_j(energy_j, idle_w * span_s, self._part)
@@ -283,6 +283,10 @@ class SharedLedger(Ledger):
         attributed = self._shared and kind != "estimated"
         label = "attributed" if attributed else kind
         super().add(start_ns, end_ns, billed_j, label, power_w, most_w)
+
+    def see(self, power_w: float) -> None:
+        """Take a mean power of the whole board [W]: the lowest is its idle power."""
+        self._idle_w = power_w if self._idle_w is None else min(self._idle_w, power_w)
 
     def _refresh(self, now_ns: int) -> None:
         boards = self._boards

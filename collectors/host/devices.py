@@ -103,12 +103,11 @@ class HostComponent:
             self.source.resume(state["source"])
 
     def state(self) -> dict[str, Any]:
-        """Return what the next meter needs to continue, JSON-ready."""
-        opened = self.ledger.open
+        """Return what the next meter needs to continue, for JSON."""
         return {
             "since_ns": self._recorded_ns,
             "slept_ns": self._slept_ns,
-            "open": opened.state() if opened else None,
+            "open": self.ledger.open,
             "source": self.source.state(),
         }
 

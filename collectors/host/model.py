@@ -129,7 +129,8 @@ def mean_load(before: Load | None, after: Load | None) -> float | None:
 def memory_used_b() -> float | None:
     """Return the host's memory in use [B]: total less available; None without /proc/meminfo."""
     try:
-        values = dict(line.split()[:2] for line in page_of("/proc/meminfo").splitlines())
+        lines = page_of("/proc/meminfo").split(b"\n", 3)[:3]  # the third is MemAvailable, proc(5)
+        values = dict(line.split()[:2] for line in lines)
         return (int(values[b"MemTotal:"]) - int(values[b"MemAvailable:"])) * 1024.0
     except (OSError, KeyError, ValueError):
         return None

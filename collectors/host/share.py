@@ -57,20 +57,18 @@ class Process(NamedTuple):
 
 
 Table = Mapping[int, Process]
-Reader = Callable[[Collection[int]], Table]
+Reader = Callable[[Collection[str]], Table]
 
 
-def read_processes(strangers: Collection[int] = (), proc: Path = PROC) -> Table:
+def read_processes(strangers: Collection[str] = (), proc: Path = PROC) -> Table:
     """Return all processes that can be seen here but `strangers`, zombies included."""
     per_s = os.sysconf("SC_CLK_TCK")
     table: dict[int, Process] = {}
     try:
-        pids = [int(name) for name in os.listdir(proc) if name.isdecimal()]
+        names = set(os.listdir(proc)).difference(strangers)
     except OSError:
         return table
-    for pid in pids:
-        if pid in strangers:
-            continue
+    for pid in map(int, filter(str.isdecimal, names)):
         try:
             text = page_of(f"{proc}/{pid}/stat")
             cells = text[text.rindex(b")") + 2 :].split(None, 20)
@@ -217,7 +215,7 @@ class Share:
         self._strays = Strays(own.job_id)
         self._time = JobTime(0.0)
         self._memory_b: float | None = 0.0
-        self._strangers: set[int] = set()
+        self._strangers: set[str] = set()
         """Processes that are not the job's, as of the last look at all."""
         self._strangers_of: set[int] = set()
         """The job's clients then."""
@@ -258,8 +256,7 @@ class Share:
                 # A child may have been waited for while the table was read.
                 self._time = before
                 self._time.look(self._read(self._strangers), self._own, strays)
-            members = set(map(int, self._time.members))
-            self._strangers.update(pid for pid in table if pid not in members)
+            self._strangers.update(set(map(str, table)).difference(self._time.members))
         others, memory_b = self._other_jobs(), used_b(map(int, self._time.members))
         if last:
             memory_b = max(memory_b or 0.0, self._memory_b or 0.0) or None

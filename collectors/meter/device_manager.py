@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import field
 
 from gramwatt.collectors.devices.board import DevicePort, Notify, Place, ports
+from gramwatt.collectors.devices.counter import POLL_NS
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.sampler import Device, NodeJob, Put, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
@@ -41,6 +42,8 @@ IDLE_NS = 10 * NS_PER_S
 """Until when nothing is due on a node without devices."""
 RETRY_NS = 10 * NS_PER_S
 """How long a vendor's devices, or the host, are left alone after they have raised."""
+SHORTEST_NS = POLL_NS
+"""An interval that has just begun waits for the next open file."""
 HOST = "the processor and memory"
 
 
@@ -168,7 +171,11 @@ class DeviceManager:
         spans = [(ledger.device_id, ledger.open) for ledger in ledgers]
         now_ns = self._job.timeline.now_ns()
         spans += [span for group in self._groups for span in group.unread_intervals(now_ns)]
-        return [iv.fields(name) for name, iv in spans if iv and iv.end_ns > iv.start_ns]
+        return [
+            interval.fields(name)
+            for name, interval in spans
+            if interval and interval.end_ns - interval.start_ns >= SHORTEST_NS
+        ]
 
     def stop(self, stop_ns: int) -> None:
         """Take the final readings; everything is recorded up to `stop_ns` [ns] afterwards."""

@@ -218,7 +218,8 @@ class JobMeter:
         try:
             # A look goes along with a reading, so that the meter wakes once for both.
             reads = now_ns >= self._reads_at_ns
-            if now_ns >= self._look_at_ns() - (LOOK_EARLY_NS if reads else 0):
+            early_ns = NS_PER_S if self.watched else LOOK_EARLY_NS
+            if now_ns >= self._look_at_ns() - (early_ns if reads else 0):
                 self._look(now_ns)
             if not self.closed:
                 self._read_due(now_ns)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import MAXIMA, UNREAD_W
@@ -24,11 +24,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def moment(time_ns: int) -> datetime:
     """Return a Unix time [ns] as UTC, exact to the microsecond."""
     return _EPOCH + timedelta(microseconds=time_ns // 1000)
-
-
-def _state_of(item: Samples | Interval) -> dict[str, Any]:
-    # Not `structs.asdict`: it takes many times as long, for every device every 10 s.
-    return {name: getattr(item, name) for name in item.__struct_fields__}
 
 
 class Samples(Struct):
@@ -48,10 +43,6 @@ class Samples(Struct):
     def mean(self) -> float | None:
         """Mean of the samples; None without any."""
         return round(self.total / self.count, 4) if self.count else None
-
-    def state(self) -> dict[str, Any]:
-        """Return the arguments that make these samples again, for JSON."""
-        return _state_of(self)
 
 
 class Schedule:
@@ -124,19 +115,10 @@ class Interval(Struct):
         }
         return profile if self.most_w is None else {**profile, UNREAD_W: round(self.most_w, 3)}
 
-    def state(self) -> dict[str, Any]:
-        """Return everything that `restored` needs, for JSON."""
-        profile = {name: samples.state() for name, samples in self.profile.items()}
-        return _state_of(self) | {"utilisation": self.utilisation.state(), "profile": profile}
-
     @classmethod
-    def restored(cls, state: dict[str, Any] | None) -> Interval | None:
-        """Return the interval that `state` describes; None without one."""
-        if state is None:
-            return None
-        profile = {name: Samples(**samples) for name, samples in state["profile"].items()}
-        utilisation = Samples(**state["utilisation"])
-        return cls(**{**state, "utilisation": utilisation, "profile": profile})
+    def restored(cls, state: object) -> Interval | None:
+        """Return the interval that a meter's state holds, as read from JSON; None without one."""
+        return None if state is None else convert(state, cls)
 
 
 class Ledger:
@@ -200,6 +182,9 @@ class Ledger:
             start_ns = until_ns
             if until_ns == cut_ns:
                 self.close()
+
+    def see(self, power_w: float) -> None:
+        """Take the lowest of the mean powers of seconds [W], which a shared board has a use for."""
 
     def observe(self, utilisation: float | None, memory_b: float | None) -> None:
         """Add a sample of utilisation (0 to 1) and of memory in use [B] to the open interval."""

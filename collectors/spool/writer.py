@@ -63,6 +63,10 @@ class Journal:
     def __init__(self, folder: Path, base: dict[str, Any], log: Callable[[str], None]) -> None:
         self.folder = folder
         self.base = base
+        self.path = folder / f"{base['writer']}.jsonl"
+        """The file of final lines."""
+        self._open_path = self.path.with_suffix(".open")
+        self._temporary = self.path.with_suffix(".tmp")
         self.seq = 0
         self.pending: list[Draft] = []
         self._log = log
@@ -79,11 +83,6 @@ class Journal:
     def failure(self) -> str:
         """Why the disk does not take the lines; empty while it does."""
         return self._failing
-
-    @property
-    def path(self) -> Path:
-        """The file of final lines."""
-        return self.folder / f"{self.base['writer']}.jsonl"
 
     def put(self, record: type[AnyRecord], /, **fields: Any) -> None:
         """Add a final record for the next flush; `writer` and `seq` may be another's."""
@@ -124,14 +123,12 @@ class Journal:
             lines.append(encode(kind(**{"seq": self._open_seq, **base, **fields})))
         state = {**state, "open_seq": self._open_seq}
         lines.insert(0, to_json({"state": state}).decode())
-        target = self.path.with_suffix(".open")
-        temporary = self.path.with_suffix(".tmp")
         try:
             self._opened()
-            self._replace(temporary, target, ("\n".join(lines) + "\n").encode())
+            self._replace(("\n".join(lines) + "\n").encode())
         except OSError as error:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                self._temporary.unlink()
             self._fail(error)
             return False
         return True
@@ -201,7 +198,7 @@ class Journal:
                 self.seq = int(record["seq"])
                 break
         with contextlib.suppress(OSError):
-            state, *opened = _whole(self.path.with_suffix(".open").read_bytes()) or [b""]
+            state, *opened = _whole(self._open_path.read_bytes()) or [b""]
             self._open_seq = int(decoded(state).get("state", {}).get("open_seq", 0))
             # Some of them were about to be appended; one that grows on is followed by a later one.
             self._left = opened
@@ -219,25 +216,27 @@ class Journal:
             raise OSError("the disk took a part of the lines only")
         self._size_b += len(data)
 
-    def _replace(self, temporary: Path, target: Path, data: bytes) -> None:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    def _replace(self, data: bytes) -> None:
+        descriptor = os.open(
+            self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+        )
         try:
             if os.write(descriptor, data) != len(data):
                 raise OSError("the disk took a part of the open file only")
             synced = self._open_sync.of(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(temporary, target)
+        os.replace(self._temporary, self._open_path)
         if synced:
             files.sync_folder(self.folder)
 
     def _sync_rest(self) -> None:
         """Sync what an earlier write left unsynced, when it is time: this one wrote nothing."""
-        for sync, suffix in ((self._lines_sync, ".jsonl"), (self._open_sync, ".open")):
+        for sync, path in ((self._lines_sync, self.path), (self._open_sync, self._open_path)):
             if not sync.is_due_later:
                 continue
             with contextlib.suppress(OSError):
-                descriptor = os.open(self.path.with_suffix(suffix), os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     synced = sync.of(descriptor)
                 finally:

@@ -394,7 +394,7 @@ class Meter:
     def _state(self) -> dict[str, Any]:
         client, machine = self.client, self.client.machine
         devices = {
-            name: [self._uj[name], self._at_ns[name], ledger.open.state() if ledger.open else None]
+            name: [self._uj[name], self._at_ns[name], ledger.open]
             for name, ledger in self._ledgers.items()
         }
         return {

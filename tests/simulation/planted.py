@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -117,9 +116,9 @@ def takes_partial_writes_for_whole() -> AbstractContextManager[Any]:
 def writes_the_open_file_in_place() -> AbstractContextManager[Any]:
     """The open file is emptied and written, not replaced."""
 
-    def patched(self: Any, _temporary: Path, target: Path, data: bytes) -> None:
+    def patched(self: Any, data: bytes) -> None:
         os = writer.os
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(self._open_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             os.write(descriptor, data)
         finally:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from msgspec.json import encode
 
 from gramwatt.collectors.meter import job_meter
 from gramwatt.collectors.meter.device_manager import DeviceManager
@@ -39,7 +40,7 @@ def test_an_interval_survives_its_own_state():
     ledger.add(NOON_NS, NOON_NS + S, 5.0, "measured", 300.0)
     ledger.observe(0.5, 1e9)
     ledger.observe(1.0, 5e8)
-    again = Interval.restored(json.loads(json.dumps(interval.state())))
+    again = Interval.restored(json.loads(encode(interval)))
     assert again is not None
     assert again.fields("d") == interval.fields("d")
     assert again.fields("d")["utilisation_mean"] == 0.75
