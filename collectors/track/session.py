@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    Place = tuple[str, int]
+    """File and line of the code in which a job begins."""
+
 READY_TIMEOUT_S = 8.0
 """How long a command waits for the meter's first reading [s], which waits 5 s for a driver."""
 CLOSE_TIMEOUT_S = 2.0
@@ -653,7 +656,7 @@ class Session:
 
 
 def open_session(
-    args: Mapping[str, Any], strict: bool = False, *, by_start: bool = False, place: str | None = ""
+    args: Mapping[str, Any], strict: bool = False, *, by_start: bool = False, place: Place | None
 ) -> tuple[Session | None, bool]:
     """Enter the running job, or start one: the session, and whether this entry owns the job.
 
@@ -757,18 +760,19 @@ def _remove(session: Session) -> None:
             other.around = session.around
 
 
-def _new_id(place: str | None, args: Mapping[str, Any]) -> str:
+def _new_id(place: Place | None, args: Mapping[str, Any]) -> str:
     """Return the id of a job that begins at this place of the code; None for one of its own."""
     if place is None:
         return new_job_id()
-    _begun[place] = number = _begun.get(place, -1) + 1
+    text = f"{os.path.basename(place[0])}:{place[1]}"  # the folder differs between machines
+    _begun[text] = number = _begun.get(text, -1) + 1
 
     def project() -> str:
         from gramwatt.collectors.settings.config import resolve  # most jobs begin without it
 
         return resolve(args).project
 
-    return job_id(f"{place} {number}", project=project)[0]
+    return job_id(f"{text} {number}", project=project)[0]
 
 
 def _end_started() -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, TypeVar, overload
 
+    from gramwatt.collectors.track.session import Place
+
     F = TypeVar("F", bound=Callable[..., Any])
 
 RESULT_TIMEOUT_S = 10.0
@@ -260,9 +262,9 @@ class Tracker:
     def __init__(
         self,
         options: Mapping[str, Any],
-        strict: bool = False,
-        default_name: str = "",
-        place: str | None = "",
+        strict: bool,
+        default_name: str,
+        place: Place | None,
     ) -> None:
         """`place` is where in the code the job begins; None makes each entry a job of its own."""
         self._default_name = default_name
@@ -412,7 +414,7 @@ else:
             **more,
         }
         options = {key: value for key, value in options.items() if value is not None}
-        tracker = Tracker(options, strict, place=_place(job, strict))
+        tracker = Tracker(options, strict, "", _place(job, strict))
         if function is None:
             return tracker
         if strict or _runs(function):
@@ -422,14 +424,14 @@ else:
         return tracker
 
 
-def _place(job: object, strict: bool) -> str | None:
+def _place(job: object, strict: bool) -> Place | None:
     """Return the file and line that call `track`, None for a job of its own (`job="new"`)."""
     if job == "new":
         return None
     if job is not None:
         _wrong(f"job={_short(job)}: only job='new' is known", strict)
     caller = sys._getframe(2)
-    return f"{caller.f_code.co_filename.rpartition(os.sep)[2]}:{caller.f_lineno}"
+    return caller.f_code.co_filename, caller.f_lineno
 
 
 def _runs(function: object) -> bool:

@@ -295,7 +295,7 @@ def test_a_job_on_windows_runs_unmeasured_and_is_told_once(monkeypatch, capfd):
     assert run.run_command(command, {}, run.RunOptions()) == 3
     assert run.run_command(command, {}, run.RunOptions(strict=True)) == 1
     assert run.run_command(["no-such-command-here"], {}, run.RunOptions()) == 127
-    assert session.open_session({}) == (None, False)
+    assert session.open_session({}, place=None) == (None, False)
     seen = capfd.readouterr()
     assert seen.out == "done\n"
     assert "gramwatt: not on this system\n" in seen.err
