@@ -17,6 +17,10 @@ from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Way
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
 
+SERVICE = "service."
+"""What begins the units that divide the energy, and are not R."""
+LONGEST_UNREAD_NS = 12 * NS_PER_S
+"""Two readings may be missed at the end without a word: docs name what a death loses."""
 LEAST_STEP = 1e-9
 """Relative: a sum that is printed with fewer digits than it has may seem to go back."""
 
@@ -31,6 +35,9 @@ class _Watched(Struct):
     preset: str | None = None
     ways: dict[Key, int] = field(default_factory=dict)
     """The way that has counted an amount, by its number in the preset."""
+    problem: str = ""
+    """Why the last reading gave nothing, and for how long none has; empty after one that did."""
+    unread_ns: int = 0
 
 
 class ServerCounts:
@@ -105,8 +112,8 @@ class ServerCounts:
             if self._watched[reading.server].at_ns == at_ns:
                 yield at_ns
         for server, watched in zip(self._servers, self._watched, strict=True):
-            if last and watched.at_ns == 0:
-                self._report(server, "has never answered, so nothing of it is counted")
+            if last:
+                self._report_uncounted(server, watched)
 
     def take(self, reading: Reading, at_ns: int) -> None:
         """Count what is new in a reading at `at_ns` [ns]."""
@@ -114,11 +121,15 @@ class ServerCounts:
         watched = self._watched[reading.server]
         if reading.samples is None:
             watched.was_down |= reading.down
+            watched.problem, watched.unread_ns = reading.problem, at_ns - watched.at_ns
             if watched.at_ns == 0 and at_ns - self._start_ns > 600 * NS_PER_S:
-                self._report(server, f"has not answered yet: {reading.problem}")
+                self._report(server, f"could not be read yet: {reading.problem}")
+            elif reading.down:  # one that has ended counts nothing more
+                watched.unread_ns = 0
             return
         if at_ns <= watched.at_ns:
             return
+        watched.problem = ""
         preset = self._preset(server, watched, reading.samples)
         if not preset:  # what it shows later has begun at zero
             watched.at_ns = at_ns
@@ -148,12 +159,12 @@ class ServerCounts:
         self, server: Server, watched: _Watched, samples: Mapping[Series, float]
     ) -> Preset | None:
         """Return what this server counts by which counters; None while it has none of them."""
-        candidates = server.candidates()
         if watched.preset is None:
+            candidates = server.candidates().items()
             watched.preset = next(
-                (name for name, preset in candidates.items() if _has_any(preset, samples)), None
+                (name for name, preset in candidates if _has_any(preset, samples)), None
             )
-        counted = {**candidates.get(watched.preset or "", {}), **server.metrics}
+        counted = server.counted(watched.preset)
         if _has_any(counted, samples):
             return counted
         if watched.at_ns == 0:
@@ -168,6 +179,27 @@ class ServerCounts:
         if began_s is not None:
             return began_s * NS_PER_S >= self._start_ns - NS_PER_S
         return watched.was_down
+
+    def _report_uncounted(self, server: Server, watched: _Watched) -> None:
+        """Report at the end what of a server is not counted, and why."""
+        if watched.at_ns == 0:
+            why = watched.problem or "it does not answer"
+            self._report(server, f"could not be read, so nothing of it is counted: {why}")
+        elif watched.problem and watched.unread_ns > LONGEST_UNREAD_NS:
+            unread_s = watched.unread_ns / NS_PER_S
+            why = f"could not be read in the last {unread_s:.0f} s ({watched.problem})"
+            self._report(server, f"{why}; what it did since is not counted")
+        if not watched.values:
+            return
+        for (unit, phase), ways in server.counted(watched.preset).items():
+            elsewhere = (unit, phase) in server.metrics and (unit, phase) in self.totals
+            shown = any(_shown(way, watched.values) for way in ways)
+            if shown or elsewhere or unit.startswith(SERVICE):
+                continue
+            names = " or ".join(way[0].name for way in ways)
+            what = f"{unit} ({phase})" if phase else unit
+            other = f"`--count-metric NAME={unit}` takes another counter"
+            self._report(server, f"shows no {names}, so R lacks its {what}; {other}")
 
     def _report(self, server: Server, text: str) -> None:
         self._notify("server-counts", f"{server.shown} {text}.")

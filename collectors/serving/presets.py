@@ -166,6 +166,10 @@ class Server(NamedTuple):
             return {self.preset: PRESETS[self.preset]}
         return {} if self.metrics else dict(PRESETS)
 
+    def counted(self, preset: str | None) -> Preset:
+        """Return what it counts by that one of its presets, and by own names."""
+        return {**self.candidates().get(preset or "", {}), **self.metrics}
+
 
 def servers(addresses: Sequence[str], metrics: Sequence[str]) -> list[Server]:
     """Return the servers of the texts of both options; raises ValueError, which says what to write.

@@ -15,6 +15,13 @@ OWN = "http://h/m"
 START_NS = 1_700_000_000 * NS_PER_S
 
 
+class NothingMore:
+    """The polls of a job of which every reading was taken."""
+
+    def last(self) -> list[Reading]:
+        return []
+
+
 class Counted:
     """A meter's counting of one server, one reading every 5 s."""
 
@@ -40,8 +47,15 @@ class Counted:
         text = "".join(f'n_total{{a="{n}"}} {value}\n' for n, value in enumerate(values))
         self.answer(text + "".join(f"{name} {value}\n" for name, value in more.items()))
 
-    def silent(self, *, down: bool = False) -> None:
-        self._take(Reading(0, 0, None, down=down, problem="?"))
+    def silent(self, *, down: bool = False, problem: str = "?") -> None:
+        self._take(Reading(0, 0, None, down=down, problem=problem))
+
+    def end(self) -> list[str]:
+        """The last reading fails; return what the job's end reports."""
+        reports = len(self.notices)
+        self.counts.begin(lambda _: NothingMore())  # type: ignore[arg-type,return-value]
+        assert list(self.counts.read(lambda mono_ns: mono_ns, last=True)) == []
+        return [text.partition(f"{OWN} ")[2] for text in self.notices[reports:]]
 
     def restart_meter(self, *, state: Any = ...) -> None:
         kept = self.counts.state() if state is ... else state
@@ -165,7 +179,7 @@ def test_a_server_that_never_answers_is_reported_once():
     for _ in range(200):
         counted.silent(down=True)
     assert counted.notices.count(counted.notices[0]) == 80
-    assert "has not answered yet" in counted.notices[0]
+    assert "could not be read yet: ?" in counted.notices[0]
     assert counted.counts.state()["servers"][0]["values"] == []
 
 
@@ -187,3 +201,52 @@ def test_two_models_at_one_address_are_two_servers():
     assert amounts["service.busy_s", None] == pytest.approx(35.0, abs=1e-6)
     assert notices
     assert "model" not in str(notices)
+
+
+VLLM = (DATA / "vllm.txt").read_text("utf-8").replace(START_TIME, "other")
+UNREAD = "could not be read, so nothing of it is counted"
+UNCOUNTED = {
+    "nobody listens": (OWN, ["Connection refused"] * 3, [f"{UNREAD}: Connection refused."]),
+    "refused": (OWN, ["it answers HTTP 401"] * 3, [f"{UNREAD}: it answers HTTP 401."]),
+    "whole": (OWN, [VLLM, VLLM], []),
+    "ended": (OWN, [VLLM, *["Connection refused"] * 9], []),
+    "missed twice": (OWN, [VLLM, "it answers HTTP 500", "it answers HTTP 500"], []),
+    "answers badly from then on": (
+        OWN,
+        [VLLM, *["it answers HTTP 500"] * 4],
+        [
+            "could not be read in the last 20 s (it answers HTTP 500); "
+            "what it did since is not counted."
+        ],
+    ),
+    "a counter was renamed": (
+        OWN,
+        [VLLM.replace("generation_tokens_total", "tokens_out_total")],
+        [
+            "shows no vllm:generation_tokens_total, so R lacks its token (decode); "
+            "`--count-metric NAME=token` takes another counter."
+        ],
+    ),
+    "its times were renamed": (OWN, [VLLM.replace("_time_seconds_sum", "_time_sum")], []),
+}
+
+
+@pytest.mark.parametrize("case", UNCOUNTED)
+def test_what_is_not_counted_of_a_server_is_reported_at_the_end_with_its_reason(case):
+    text, answers, reports = UNCOUNTED[case]
+    counted = Counted(text, ())
+    counted.silent(down=True)
+    for answer in answers:
+        if "\n" in answer:
+            counted.answer(answer)
+        else:
+            counted.silent(down="refused" in answer, problem=answer)
+    assert counted.end() == reports
+
+
+def test_a_counter_of_ones_own_is_missed_at_no_server_or_said():
+    for shown, reports in (("image", []), ("other", ["n_total"])):
+        counted = Counted(f"{OWN}=vllm", ("n_total=image",))
+        counted.silent(down=True)
+        counted.answer(VLLM + ("n_total 3\n" if shown == "image" else ""))
+        assert [text.split()[2].strip(",") for text in counted.end()] == reports
