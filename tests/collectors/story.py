@@ -62,7 +62,7 @@ class Sync:
         if folder.sizes_b() != self._before:
             story.delivered += folder.lines()
         if folder.is_closed():
-            discard(story.home, folder)
+            discard(folder)
             story.deletions += 1
 
 
