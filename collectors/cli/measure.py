@@ -68,6 +68,8 @@ PENDING_INTERVAL_S = 0.05
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
 """Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 LEFT = "running; what keeps running is not counted: keep it in the foreground to have it measured."
+ENDING_S = 0.5
+"""How long a process may take to end after its command before it counts as left [s]."""
 
 
 class Outcome(Struct, frozen=True):
@@ -328,8 +330,17 @@ def _outcome(status: int) -> Outcome:
 def _orphans(job_id: str) -> list[str]:
     """Return the sorted names of this user's orphaned processes that have the job's id.
 
-    Those of another rank of the job still have their parents. Empty where there is no /proc.
+    Those of another rank of the job still have their parents. What ends with the command, as the
+    resource trackers of multiprocessing and joblib do, has ENDING_S for it.
     """
+    limit = time.monotonic() + ENDING_S
+    while (names := _orphans_now(job_id)) and time.monotonic() < limit:
+        time.sleep(0.02)
+    return names
+
+
+def _orphans_now(job_id: str) -> list[str]:
+    """Return them as they are now; empty where there is no /proc."""
     names = []
     pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     for pid in pids:

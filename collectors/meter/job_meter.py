@@ -149,10 +149,13 @@ class JobMeter:
         self.journal = Journal(spooled, base, self.log.write)
         self._requests = Requests(spooled)
         started_ns = self.timeline.start_ns
-        self.counts = CountedSoFar(config.units, self.notify, started_ns)
+        self._units = list(config.units)
+        """The declared units, of which the first counts what has no name; a `track` in a command
+        adds its own where the command has none."""
+        self.counts = CountedSoFar(self._units, self.notify, started_ns)
         self.server_counts = ServerCounts(from_start(None), self.notify, started_ns)
-        self._of_servers = CountedSoFar(config.units, self.notify, started_ns)
-        self.windows = WindowRecorder(config.units, begin.counter, self.journal.put, self.notify)
+        self._of_servers = CountedSoFar(self._units, self.notify, started_ns)
+        self.windows = WindowRecorder(self._units, begin.counter, self.journal.put, self.notify)
         self._began_ns = dependencies.process_start_ns(os.getpid())
         self._machine = identity.machine_id()
         self._declared: list[dict[str, Any]] = [first.get("args") or {}]
@@ -447,7 +450,11 @@ class JobMeter:
         """Journal what another process of the job declares: a `track` in a command, or a rank."""
         if message["args"] not in self._declared:
             self._declared.append(message["args"])
-            self._put_job(message.get("software"), resolve(message["args"], {}, None))
+            config = resolve(message["args"], {}, None)
+            if not self._units and config.units:
+                self._units += config.units
+                self.save_soon()  # a recovery has the units of what was saved
+            self._put_job(message.get("software"), config)
 
     def _choose(self, process: Process, message: dict[str, Any]) -> None:
         """Bill what a script in a command has chosen itself, where nothing was chosen before."""
@@ -572,7 +579,7 @@ class JobMeter:
             "now_ns": self.timeline.now_ns(),
             "begin_ns": self.job_start_ns,
             "counter": self._start.counter,
-            "units": self.config.units,
+            "units": self._units,
             "notices": self.notices,
             "servers": self.server_counts.state(),
         }

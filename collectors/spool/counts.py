@@ -43,7 +43,7 @@ class CountedSoFar:
     """
 
     def __init__(
-        self, units: tuple[str, ...], notify: Callable[[str, str], None], start_ns: int
+        self, units: Sequence[str], notify: Callable[[str, str], None], start_ns: int
     ) -> None:
         self._units = units
         self._notify = notify
@@ -257,7 +257,7 @@ class WindowRecorder:
 
     def __init__(
         self,
-        units: tuple[str, ...],
+        units: Sequence[str],
         counter: str,
         put: Callable[..., None],
         notify: Callable[[str, str], None],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -254,6 +255,28 @@ if __name__ == "__main__":
     (line,) = done.stderr.splitlines()
     assert line.endswith("what this process counts is left out [argument-ignored]")
     assert counted(jobs(environ)[0]) == {"image": 1}
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_a_command_s_children_count_the_unit_of_its_script(environ, tmp_path, way):  # noqa: F811
+    """As the documents' example of a pool, under `gramwatt run`."""
+    body = f"""
+def work(number):
+    with track() as job, job.window("part"):
+        job.count(number)
+
+if __name__ == "__main__":
+    with track(unit="image") as job, multiprocessing.get_context({way!r}).Pool(3) as pool:
+        pool.map(work, range(1, 11))
+"""
+    line = [sys.executable, "-m", "gramwatt", "run", "--", sys.executable, written(tmp_path, body)]
+    done = subprocess.run(line, env=environ, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert not re.search("argument-ignored|processes-left", done.stderr), done.stderr
+    wait_until(lambda: not meters(environ), "the end of the meters")
+    (job,) = jobs(environ)
+    assert (job.units, counted(job)) == (("image",), {"image": 55})
+    assert {window.unit for window in job.windows} == {"image"}
 
 
 def test_children_of_a_command_declare_what_it_counts(environ, tmp_path):  # noqa: F811
