@@ -124,6 +124,16 @@ def test_a_windows_edge_between_two_ticks_leaves_the_idle_power(tmp_path):
     assert gpu_j(rig) == pytest.approx(401.2 * 100 * 0.25, rel=0.02)
 
 
+def test_idle_power_is_that_of_the_quietest_second_where_the_driver_gives_means(tmp_path):
+    """Its counter is read every 10 s, and in none of these the board is idle."""
+    users = [process(ME, 60, 20), process(SOMEBODY, 20, 40)]
+    load = {"type": "square", "low_w": 100, "high_w": 500, "period_s": 8}
+    rig = Rig(tmp_path, gpu(load, power="mean", processes=users, memory_b=80 * GIB))
+    run(rig, 400, SHARED)
+    # dynamic: 400 W in half of 400 s, three quarters ours; idle: 100 W, 20 of 80 GiB ours
+    assert gpu_j(rig) == pytest.approx(400 * 200 * 0.75 + 100 * 400 * 0.25, rel=0.05)
+
+
 def test_processes_of_another_namespace_cannot_be_told_apart(tmp_path):
     users = [process(4_100_000 + n, 10, 1) for n in range(4)]  # above the kernel's highest id
     rig = Rig(tmp_path, gpu(processes=users))
