@@ -32,6 +32,7 @@ from gramwatt.collectors.settings.launches import (
     has_id,
     within,
 )
+from gramwatt.collectors.settings.orchestrators import ELSEWHERE
 from gramwatt.collectors.settings.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.spool.score import preload_engine
 from gramwatt.collectors.track.messages import print_message
@@ -67,6 +68,12 @@ PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
 """Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
+BEFORE = frozenset({"env", "nice", "nohup", "stdbuf", "sudo", "time"})
+"""Programs that become the next one in a command, or wait for it."""
+HAS_IT_DONE = (
+    "has the work done by processes that are not its own: what they take of processor and memory "
+    "is not counted. To have it measured, call `gramwatt run` inside, before the program itself"
+)
 LEFT = "running; what keeps running is not counted: keep it in the foreground to have it measured."
 ENDING_S = 0.5
 """How long a process may take to end after its command before it counts as left [s]."""
@@ -168,6 +175,8 @@ def measure(
         environ[UNIT] = str(args["unit"])
     outcome = _supervise(command, environ, mask, client)
     try:
+        if program := _delegates(command):
+            client.send_notice("work-elsewhere", f"{program} {HAS_IT_DONE}")
         if orphans := _orphans(name):
             names = ", ".join(orphans)[:200]
             client.send_notice("processes-left", f"the command has left {names} {LEFT}")
@@ -350,6 +359,13 @@ def _orphans_now(job_id: str) -> list[str]:
         if parent == 1 or _name_of(parent) in REAPERS:
             names.append(_name_of(pid))
     return sorted(names)
+
+
+def _delegates(command: Sequence[str]) -> str:
+    """Return the program in a command that has its work done outside of it; empty without."""
+    words = (os.path.basename(word) for word in command if word[:1] != "-" and "=" not in word)
+    first = next((word for word in words if word not in BEFORE), "")
+    return first if first in ELSEWHERE else ""
 
 
 def _is_ours(pid: int) -> bool:

@@ -23,6 +23,7 @@ from gramwatt.collectors.cli.sync import write_summary
 from gramwatt.collectors.settings.config import Config, Metrics, for_own_process, plain_address
 from gramwatt.collectors.settings.files import first_notice_today, why
 from gramwatt.collectors.settings.launches import enclosing_job, job_id
+from gramwatt.collectors.settings.orchestrators import ELSEWHERE
 from gramwatt.collectors.settings.platform import refused
 from gramwatt.collectors.track.launch import ask_sync
 from gramwatt.collectors.track.messages import print_lines, print_message
@@ -60,9 +61,11 @@ EPILOG = (
 
 LAUNCHERS = frozenset(
     {
-        *("accelerate", "bash", "deepspeed", "env", "mpiexec", "mpirun", "nice", "nohup"),
-        *("numactl", "pipenv", "poetry", "rye", "sh", "srun", "stdbuf", "time", "torchrun"),
-        *("uv", "zsh"),
+        *("accelerate", "apptainer", "bash", "chrt", "conda", "deepspeed", "env", "hatch"),
+        *("horovodrun", "ionice", "jupyter", "mamba", "micromamba", "mpiexec", "mpirun", "ncu"),
+        *("nice", "nohup", "nsys", "numactl", "papermill", "pdm", "pipenv", "pixi", "poetry"),
+        *("ray", "rye", "setsid", "sh", "singularity", "srun", "stdbuf", "sudo", "taskset"),
+        *("time", "timeout", "torchrun", "uv", "xvfb-run", "zsh", *ELSEWHERE),
     }
 )
 INTERPRETER = re.compile(r"(python|pypy)[\d.]*")

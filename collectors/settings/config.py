@@ -366,7 +366,8 @@ def _file_layer(path: Path, trust: Trust) -> Layer | None:
         with path.open("rb") as stream:
             import tomllib  # most machines have no such file
 
-            return Layer(str(path), tomllib.load(stream), trust=trust)
+            text = stream.read().decode("utf-8-sig")  # as editors of Windows write
+            return Layer(str(path), tomllib.loads(text), trust=trust)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:  # TOML and UTF-8 errors: ValueError
@@ -395,7 +396,8 @@ def misspelt(
             continue
         from difflib import get_close_matches  # only a name that is not known pays
 
-        if like := get_close_matches(key, own, 1, LIKE):
+        swapped = [other for other in own if sorted(other) == sorted(key)]
+        if like := swapped or get_close_matches(key, own, 1, LIKE):
             yield f"{name} is not known; do you mean {PREFIX}{like[0]}?"
 
 

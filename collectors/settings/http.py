@@ -28,6 +28,13 @@ REPEATED_S = 1.0
 """Within which time what failed is asked again [s]."""
 AUTHORITIES = "SSL_CERT_FILE"
 """The variable with a file of certificate authorities, in place of the usual ones."""
+UNREACHED = {
+    "OSError": f"there is no file of authorities where {AUTHORITIES} or REQUESTS_CA_BUNDLE says",
+    "InvalidSchema": "the proxy in the environment is of a kind that cannot be used; http:// can",
+    "InvalidProxyURL": "the proxy in the environment is not an address",
+    "LocationParseError": "the address, or that of the proxy in the environment, is not valid",
+}
+"""What errors without words of the system mean, by their class."""
 LARGEST_B = 256 * 2**20
 """Size of the largest answer that is read [B], unless a caller allows less."""
 
@@ -139,6 +146,8 @@ def reach_directly(session: requests.Session, retry: Any = 0, *, always: bool = 
         ) -> requests.Response:
             if always or is_loopback(request.url or ""):
                 options["proxies"] = {}
+            if authorities := os.environ.get(AUTHORITIES):  # or REQUESTS_CA_BUNDLE would win
+                options["verify"] = authorities
             return super().send(request, *args, **options)
 
     # As Python's own connections, mail and the store of reports do; requests alone does not.
@@ -211,15 +220,21 @@ def unreached(error: BaseException) -> tuple[str, bool]:
     """Return what stopped a request, and whether nobody listens there: the innermost error, in the
     system's words where it has any.
 
-    Others may repeat the address, and a password in it.
+    Others may repeat the address, and a password in it. A proxy that is not reached is named, since
+    the address is another one's.
     """
+    by_proxy = False
     while cause := error.__cause__ or error.__context__:
+        by_proxy |= type(error).__name__ == "ProxyError"
         error = cause
     import ssl  # with OpenSSL 4 MB, which a meter without a server does without
 
-    words = getattr(error, "strerror", None) or type(error).__name__
+    kind = type(error).__name__
+    words = getattr(error, "strerror", None) or UNREACHED.get(kind, kind)
     if isinstance(error, ssl.SSLCertVerificationError):
         words = f"{error.verify_message}; an authority of your own goes into {AUTHORITIES}"
+    if by_proxy:
+        words = f"{words}, by the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"
     return str(words), isinstance(error, ConnectionRefusedError)
 
 

@@ -74,6 +74,14 @@ ORCHESTRATORS = (
     ),
 )
 """The innermost first: a CI job may run a flow, and not the other way round."""
+ELSEWHERE = frozenset(
+    {
+        *("bsub", "condor_submit", "docker", "kubectl", "nerdctl", "oc", "podman", "qsub"),
+        *("sbatch", "ssh", "systemd-run"),
+    }
+)
+"""Programs that have the work done by processes without this one's environment, by which the meter
+knows a job's own. `srun` and `mpirun` pass it on."""
 _RANK_NAMES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK")
 _SLURM = {
     "slurm_cluster": "SLURM_CLUSTER_NAME",

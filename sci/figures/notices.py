@@ -48,6 +48,7 @@ CODES: dict[str, str] = {
     "job-lost": "The job's end was not seen; it was closed at its last reading.",
     "end-unseen": "What reports the job sees when it leaves its devices, not how it ended.",
     "processes-left": "Processes of the command ran on after it; they are not measured any more.",
+    "work-elsewhere": "The command has its work done elsewhere, as `docker` and `ssh` do.",
     "unit-undeclared": "No functional unit was declared, so R is 1 job.",
     "count-derived": "Functional units are derived from steps; a last batch may have fewer.",
     "integration-failed": "The integration of a framework failed; the job was not touched.",
@@ -188,6 +189,10 @@ HELP: dict[str, str] = {
         "A meter of Slurm's Prolog without an Epilog ends six hours after the last step."
     ),
     "processes-left": "Keep them in the foreground (`wait`, `--foreground`).",
+    "work-elsewhere": (
+        "Processor and memory of that work are not counted; devices of this machine are. Call "
+        "`gramwatt run` inside the container, batch script or session."
+    ),
     "unit-undeclared": "The score is valid; declare a unit (`--unit image`) to compare jobs.",
     "count-derived": "Say the number where it matters.",
     "integration-failed": (
@@ -250,7 +255,7 @@ HELP: dict[str, str] = {
 FOR_USER = frozenset(
     {"argument-ignored", "device-visibility", "energy-unmeasured", "integration-failed"}
     | {"jobs-unseen", "meter-unreadable", "processes-left", "server-counts", "spool-elsewhere"}
-    | {"spool-resolution", "unit-misspelt", "windows-left-out"}
+    | {"spool-resolution", "unit-misspelt", "windows-left-out", "work-elsewhere"}
 )
 """Codes that are printed while the job runs, since its user can do something about them."""
 

@@ -81,6 +81,8 @@ def test_each_program_names_what_is_misspelt_of_its_own_variables(tmp_path, monk
     unlike = own - {key.upper() for key in PARSERS}
     names = {f"GRAMWATT_{key}": "x" for key in unlike | {"PORT_8642_TCP", "RETENTION_DAY"}}
     assert resolve(environ=names | {"HOME": str(tmp_path)}, cwd=tmp_path).problems == ()
+    slip = resolve(environ={"HOME": str(tmp_path), "GRAMWATT_ZOEN": "FR"}, cwd=tmp_path).problems
+    assert [row.why for row in slip] == ["GRAMWATT_ZOEN is not known; do you mean GRAMWATT_ZONE?"]
     monkeypatch.setenv("GRAMWATT_RETENTION_DAY", "9")
     monkeypatch.setenv("GRAMWATT_PROJCT", "vision")
     monkeypatch.setattr(logging.getLogger(), "handlers", [])

@@ -22,6 +22,11 @@ from gramwatt.collectors.cli.run import command_name
         ("./train --data x.py", "train"),
         ("true", "true"),
         ("uv run train.py", "train.py"),
+        ("conda run -n env python train.py", "train.py"),
+        ("timeout 3600 python -m pkg.train", "pkg.train"),
+        ("papermill report.ipynb out.ipynb -p x 1", "report.ipynb"),
+        ("docker run --gpus all -m 4g image python train.py", "train.py"),
+        ("docker compose up", "docker"),
     ],
 )
 def test_a_job_is_named_after_what_it_runs(command, name):

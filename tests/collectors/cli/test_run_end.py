@@ -140,6 +140,15 @@ def test_a_daemon_that_outlives_the_command_leaves_a_notice(environ, tmp_path):
     assert [n["code"] for n in notices].count("processes-left") == 1
 
 
+def test_work_that_a_command_has_done_elsewhere_is_reported(environ, tmp_path):
+    (tmp_path / "docker").symlink_to("/bin/true")
+    names = {**environ, "PATH": f"{tmp_path}:{environ.get('PATH', os.defpath)}"}
+    code, said = ran(names, "--", "env", "A=b", "docker", "run", "image")
+    assert code == 0
+    assert [line for line in said if "docker has the work done by processes" in line]
+    assert not [line for line in ran(environ, "--", "true")[1] if "work-elsewhere" in line]
+
+
 def test_an_exported_job_id_does_not_make_the_meter_a_process_left_behind(environ):
     names = {**environ, "GRAMWATT_JOB_ID": "given"}
     code, said = ran(names, "--zone", "DE", "--", "sleep", "1")

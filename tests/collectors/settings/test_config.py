@@ -72,6 +72,12 @@ def test_a_broken_file_is_ignored_with_its_path(places):
     assert str(user) in config.notices[0].message
 
 
+def test_a_file_may_begin_as_editors_of_windows_begin_it(tmp_path):
+    (tmp_path / "gramwatt.toml").write_bytes(b'\xef\xbb\xbfzone = "FR"\r\n')
+    config = resolve(environ={"HOME": str(tmp_path)}, cwd=tmp_path)
+    assert (config.zone, config.problems) == ("FR", ())
+
+
 def test_the_project_file_is_searched_up_to_the_repository_and_not_beyond(tmp_path):
     repository = tmp_path / "repo"
     inner = repository / "a" / "b"

@@ -138,6 +138,33 @@ def test_one_variable_names_the_authorities_of_every_connection(
     assert send(server) in (None, 200)
 
 
+def test_the_file_of_authorities_wins_over_the_one_of_requests(authority, server, monkeypatch):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", ssl.get_default_verify_paths().openssl_cafile)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority / "own.crt"))
+    with new_session() as session:
+        assert exchange(session, "GET", server, 5.0).status == 200
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    {
+        (("SSL_CERT_FILE", "/absent"),): "no file of authorities where SSL_CERT_FILE or",
+        (("REQUESTS_CA_BUNDLE", "/absent"),): "no file of authorities where SSL_CERT_FILE or",
+        (("HTTPS_PROXY", "http://u:S3cret@127.0.0.1:9"),): "Connection refused, by the proxy in",
+        (("HTTPS_PROXY", ":S3cret"),): "or that of the proxy in the environment, is not valid",
+    }.items(),
+)
+def test_what_stops_a_request_is_named_by_its_variable(variables, words, monkeypatch):
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables:
+        monkeypatch.setenv(name, value)
+    with new_session(repeats=False) as session, pytest.raises(Unanswered) as unanswered:
+        exchange(session, "GET", "https://gramwatt.invalid", 5.0)
+    assert words in str(unanswered.value)
+    assert "S3cret" not in str(unanswered.value)
+
+
 def test_sign_in_says_which_variable_names_it(server, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     with pytest.raises(LoginError, match="an authority of your own goes into SSL_CERT_FILE"):
