@@ -33,6 +33,7 @@ from gramwatt.collectors.settings.launches import (
     within,
 )
 from gramwatt.collectors.settings.orchestrators import ELSEWHERE
+from gramwatt.collectors.settings.platform import switched_off
 from gramwatt.collectors.settings.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.spool.score import preload_engine
 from gramwatt.collectors.track.messages import print_message
@@ -42,7 +43,6 @@ from gramwatt.collectors.track.session import (
     TRACK,
     WORKER,
     Client,
-    switched_off,
 )
 
 if TYPE_CHECKING:

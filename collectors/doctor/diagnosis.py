@@ -23,7 +23,7 @@ def examine(config: Config, target: Target | None = None) -> list[Finding]:
     target = target or Target()
     checks: list[tuple[str, Callable[[], list[Finding]]]] = [
         ("system", lambda: [host.system(target)]),
-        ("measuring", lambda: [places.switch(config)]),
+        ("measuring", lambda: [places.switch()]),
         ("settings", lambda: places.settings(config)),
     ]
     if not refused(target.place.platform):

@@ -10,6 +10,7 @@ from gramwatt.collectors.settings.catalogs import place_problems
 from gramwatt.collectors.settings.config import Config, plain_address
 from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 from gramwatt.collectors.settings.installation import has_service, install_command, missing_packages
+from gramwatt.collectors.settings.platform import switched_off
 
 LEAST_FREE_MB = 1.0
 """Room that a home must have for a job to begin there [MB], as for the meter."""
@@ -18,11 +19,10 @@ Ask = Callable[[str, float], int]
 """Requests a URL with a time limit [s]; returns the HTTP status, raises Unanswered without one."""
 
 
-def switch(config: Config) -> Finding:
+def switch() -> Finding:
     """Check that measuring is switched on."""
-    if config.off:
-        origin = config.origins.get("off", "default")
-        return Finding("measuring", "off", f"switched off by {origin}", "unset GRAMWATT_OFF")
+    if switched_off():
+        return Finding("measuring", "off", "switched off by GRAMWATT_OFF", "unset GRAMWATT_OFF")
     return Finding("measuring", "ok", "switched on")
 
 

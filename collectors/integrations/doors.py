@@ -44,6 +44,6 @@ def lightning_callbacks() -> list[Any]:
 def _asks(name: str) -> bool:
     if not os.environ.get(name):
         return False
-    from gramwatt.collectors.track.session import is_set
+    from gramwatt.collectors.settings.platform import is_set
 
     return is_set(name)

@@ -36,7 +36,7 @@ PUE_MAX = 5.0
 """Highest PUE a journal record may carry (gramwatt.sci.records.records refuses more)."""
 OTHER_VARIABLES = frozenset(
     {"JOB_ID", "WITHIN", "REPORTER", "PROJECTS", "QUIET", "NVML", "SHARED_GPU", "HOST_SOURCE"}
-    | {"MLFLOW", "LIGHTNING"}
+    | {"MLFLOW", "LIGHTNING", "OFF"}
 )
 """The client's variables that are not settings, without PREFIX."""
 LIKE = 0.8
@@ -243,7 +243,6 @@ class Config(Struct, frozen=True, kw_only=True):
     api_key: Annotated[str | None, key_of_server] = None
     allow_http: Annotated[bool, flag] = False
     home: Annotated[Path, _path] = field(default_factory=lambda: default_home(os.environ))
-    off: Annotated[bool, flag] = False
     allow_host_names: Annotated[bool, flag] = False
     spool_limit_mb: Annotated[float, _positive] = 512.0
     lifetime_years: Annotated[float | None, _positive] = None

@@ -1,7 +1,11 @@
-"""What can be measured on each operating system: Linux all, macOS most, Windows nothing."""
+"""What can be measured on each operating system, Linux all, macOS most, Windows nothing.
+
+And whether anything shall be: `GRAMWATT_OFF`.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 WINDOWS = (
@@ -17,3 +21,13 @@ MACOS = (
 def refused(platform: str | None = None) -> str | None:
     """Return why nothing can be measured on this kind of system; None if something can."""
     return WINDOWS if (platform or sys.platform) == "win32" else None
+
+
+def switched_off() -> bool:
+    """Say whether GRAMWATT_OFF asks that nothing at all happens."""
+    return is_set("GRAMWATT_OFF")
+
+
+def is_set(name: str) -> bool:
+    """Say whether a variable switches something on."""
+    return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")

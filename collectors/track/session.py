@@ -27,7 +27,7 @@ from gramwatt.collectors.settings.launches import (
     names,
     within,
 )
-from gramwatt.collectors.settings.platform import refused
+from gramwatt.collectors.settings.platform import is_set, refused, switched_off
 from gramwatt.collectors.settings.proc import environ_of, process_start_ns
 from gramwatt.collectors.track.counts import (
     LINES,
@@ -84,19 +84,9 @@ _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramw
 WINDOWS_LEFT_OUT = "windows follow each other too fast; only some of them are measured."
 
 
-def switched_off() -> bool:
-    """Say whether GRAMWATT_OFF asks that nothing at all happens."""
-    return is_set("GRAMWATT_OFF")
-
-
 def quiet() -> bool:
     """Say whether GRAMWATT_QUIET asks for no line at a job's end."""
     return is_set("GRAMWATT_QUIET")
-
-
-def is_set(name: str) -> bool:
-    """Say whether a variable switches something on."""
-    return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 class RateLimit:

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 
-from gramwatt.collectors.settings.platform import refused
+from gramwatt.collectors.settings.platform import is_set, refused, switched_off
 from gramwatt.collectors.track.decorators import decorate
 from gramwatt.collectors.track.launch import ask_sync
 from gramwatt.collectors.track.messages import print_message
@@ -22,11 +22,9 @@ from gramwatt.collectors.track.session import (
     OpenWindow,
     Session,
     close_session,
-    is_set,
     joined_session,
     open_session,
     running_session,
-    switched_off,
 )
 
 TYPE_CHECKING = False

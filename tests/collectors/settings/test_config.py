@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gramwatt.collectors.doctor.places import switch
 from gramwatt.collectors.settings.catalogs import place_problems
 from gramwatt.collectors.settings.config import PARSERS, describe, project_file, resolve
 
@@ -70,6 +71,15 @@ def test_a_broken_file_is_ignored_with_its_path(places):
     config = resolve({}, environ, work)
     assert config.project == "default"
     assert str(user) in config.notices[0].message
+
+
+def test_nothing_but_the_variable_switches_off(tmp_path, monkeypatch):
+    (tmp_path / "gramwatt.toml").write_text("off = true\n")
+    config = resolve(environ={"HOME": str(tmp_path), "GRAMWATT_OFF": ""}, cwd=tmp_path)
+    assert "unknown key 'off' is ignored" in config.problems[0].text
+    for value, state in (("1", "off"), ("", "ok")):
+        monkeypatch.setenv("GRAMWATT_OFF", value)
+        assert switch().state == state
 
 
 def test_a_file_may_begin_as_editors_of_windows_begin_it(tmp_path):
