@@ -370,7 +370,10 @@ class Client:
         self._meter_lock = lock
         try:
             if folder.closed:
-                return False
+                status = folder.status()
+                if not self._over or not status or status.get("closed"):
+                    return False
+                folder.reopen()  # its meter was killed while it closed the job
             self._started += 1
             following = min(self._started, len(RESTART_WAITS_S) - 1)
             self._start_at = now + RESTART_WAITS_S[following]

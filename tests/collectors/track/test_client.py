@@ -143,6 +143,20 @@ def test_a_meter_that_dies_is_followed_by_one_that_knows_everything(fake):
     assert totals(told()) == {(None, None): 5.0, (None, "later"): 7.0}
 
 
+def test_a_meter_that_is_killed_while_it_closes_the_job_is_followed(fake):
+    told = fake("dies")
+    client = Client("j", "track", {})
+    client.start()
+    assert client.wait_ready(60)
+    client.count(5)  # read, and then it dies
+    assert client.folder is not None
+    while client.folder.wake():
+        time.sleep(0.01)
+    client.folder.close()  # what a meter does first
+    assert client.stop("completed")
+    assert totals(told()) == {(None, None): 5.0}
+
+
 def test_meters_that_are_started_again_are_few_and_spaced(tmp_path, monkeypatch):
     launches: list[float] = []
     now = [100.0]
