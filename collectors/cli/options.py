@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
@@ -407,8 +408,12 @@ def show(*lines: str, err: bool = False) -> None:
 
 
 def stop(code: int, message: str) -> NoReturn:
-    """Exit with a code and one line on stderr."""
-    show(f"gramwatt: {message}", err=True)
+    """Exit with a code and a message on stderr: one line, but on a terminal."""
+    text = f"gramwatt: {message}"
+    show(
+        *(textwrap.wrap(text, 80, break_on_hyphens=False) if sys.stderr.isatty() else [text]),
+        err=True,
+    )
     raise typer.Exit(code)
 
 

@@ -265,7 +265,7 @@ def _why(answer: SuggestDoc, name: str) -> Iterator[str]:
         "Saved": row.saved_g, "Carbon ratio": row.carbon_ratio, "Time ratio": row.time_ratio,
     }  # fmt: skip
     yield from table([(label, quantity_text(item)) for label, item in figures.items() if item])
-    odds = f", {row.odds:.0%}" if row.odds is not None else ""
+    odds = f", {100 * row.odds:.0f} %" if row.odds is not None else ""
     yield from wrapped(f"{row.verdict or 'not known how much'}{odds}; {BASES[row.basis]}", "  ")
     if row.effort:
         yield from wrapped(f"Effort {row.effort.level}: {row.effort.reason}", "  ")

@@ -300,6 +300,14 @@ def named_machines(name: str) -> Iterator[NamedMachine]:
             yield machine
 
 
+def counted(name: str) -> tuple[str, float | None]:
+    """Return the device and the number in a name such as "8xA100"; None where it has no number."""
+    says = next(named_machines(name), None) if name.lstrip()[:1].isdigit() else None
+    if says is None or says.count == 1:
+        return name, None
+    return re.sub(r"^\s*\d+ ?[x*×] ?", "", name), float(says.count)
+
+
 def _said(rule: NameRule, says: Mapping[str, str]) -> NamedMachine | None:
     """Return what the groups of a match say; None for a count that no machine has."""
     figure = {

@@ -26,6 +26,8 @@ from gramwatt.sci.figures.errors import AmbiguousName, LookupFailed
 Entry = TypeVar("Entry")
 HINTS = 5
 """Most similar names of a hint."""
+DIGITS = str.maketrans("OoIl", "0011")
+"""Letters that are taken for digits in the hint for a word that has digits: "A1OO"."""
 LEAST_LIKE, LEAST_LIKE_IF_BEGUN = 0.6, 0.5
 """Least similarity of a hinted part, as difflib measures, and of one that begins with the same
 character: "l5" and "l4" have it."""
@@ -214,7 +216,9 @@ class Names:
 
     def close(self, name: str) -> tuple[str, ...]:
         """Return the ids that an unknown name may mean, those of names that hold it first."""
-        return tuple(dict.fromkeys((*self.holders(name), *self.hints(name))))[:HINTS]
+        read = re.sub(r"\S*\d\S*", lambda word: word[0].translate(DIGITS), name)
+        meant = self.meant(read) if read != name else ()
+        return tuple(dict.fromkeys((*meant, *self.holders(name), *self.hints(name))))[:HINTS]
 
     def meant(self, name: str) -> tuple[str, ...]:
         """Return the ids that a name means: one, several, or none of an unknown name."""

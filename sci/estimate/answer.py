@@ -13,6 +13,8 @@ from gramwatt.sci.figures.formatting import all_digits, number, text
 
 CLOSE = (0.4, 0.6)
 """Odds between which two rows are too close to call."""
+UNMETERED = "power-unpublished"
+"""The notice that no power of a device under load was published."""
 SHORT = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
@@ -57,6 +59,7 @@ def _sentences(compared: Estimates) -> Iterator[str]:
         yield f"No answer: {failed.label}: {failed.word}, {failed.reason}{others}."
     elif len(rows) > 1:
         yield from _least(compared)
+        yield from _not_compared(compared)
     elif rows[0].carbon_g is None:
         yield f"Not known: {'; '.join(rows[0].missing)}."
     else:
@@ -66,6 +69,7 @@ def _sentences(compared: Estimates) -> Iterator[str]:
         yield f"{text(row.carbon_g)}{of} for {_work(request, row, several=False)}."
         if row.missing:
             yield f"Not the total: {'; '.join(row.missing)}."
+        yield from _not_compared(compared)
 
 
 def _least(compared: Estimates) -> Iterator[str]:
@@ -81,9 +85,16 @@ def _least(compared: Estimates) -> Iterator[str]:
     elif CLOSE[0] <= odds <= CLOSE[1]:
         yield f"Too close to call: {first.label} or {second.label}, {text(first.carbon_g)}, {what}."
     else:
-        yield f"Least carbon: {least}, for {what}."
+        unmetered = any(notice.code == UNMETERED for row in rows[:2] for notice in row.notices)
+        yield f"Least carbon{', by rated power alone' if unmetered else ''}: {least}, for {what}."
     if first.work is None and request.energy_kwh is None and len(_names(request)) > 1:
         yield "The same time on each, not the same work."
+
+
+def _not_compared(compared: Estimates) -> Iterator[str]:
+    """Yield which of the names have no figure to compare."""
+    if compared.left_out:
+        yield f"Not compared: {', '.join(row.label for row in compared.left_out)}."
 
 
 def _work(request: EstimateRequest, row: EstimateDoc, several: bool = True) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
-from gramwatt.sci.catalog.instances import ANY_PROVIDER
+from gramwatt.sci.catalog.instances import ANY_PROVIDER, counted
 from gramwatt.sci.catalog.slices import find_part
 from gramwatt.sci.estimate.model import DECLARED, Assumptions, remarks
 from gramwatt.sci.estimate.ranking import Log, work_of
@@ -150,8 +150,8 @@ def compare(request: EstimateRequest, catalog: Catalog) -> Estimates:
                 raise
             left_out.append(LeftOutDoc(work.label, "no such rate", error.message))
             continue
-        if answer[1] is None and len(requests) > 1:
-            left_out.append(LeftOutDoc(work.label, "not known", " ".join(answer[0].missing)))
+        if answer[0].operational_g is None and len(requests) > 1:  # its making is a small part
+            left_out.append(LeftOutDoc(work.label, "not known", "; ".join(answer[0].missing)))
             continue
         answers.append(answer)
     answers.sort(key=lambda answer: answer[1].value if answer[1] else math.inf)
@@ -162,25 +162,28 @@ def compare(request: EstimateRequest, catalog: Catalog) -> Estimates:
 def _each(request: EstimateRequest, catalog: Catalog) -> list[EstimateRequest]:
     """Return the request for each device or instance that it names."""
     if request.instance is not None:
-        ids = _ids(request.instance, lambda name: catalog.instance(name).id)
+        ids = list(_ids(request.instance, lambda name: catalog.instance(name).id))
         return [msgspec.structs.replace(request, instance=id_) for id_ in ids]
     if request.hardware is None:
         return [request]
-    ids = _ids(request.hardware, lambda name: _board(catalog, name).id)
-    return [msgspec.structs.replace(request, hardware=id_) for id_ in ids]
+    named = _ids(request.hardware, lambda name: _board(catalog, counted(name)[0]).id)
+    return [
+        msgspec.structs.replace(request, hardware=id_, count=request.count or counted(name)[1])
+        for id_, name in named.items()
+    ]
 
 
-def _ids(names: str | tuple[str, ...], find: Callable[[str], str]) -> list[str]:
-    """Return the ids that names mean: all of an ambiguous one."""
-    ids: list[str] = []
+def _ids(names: str | tuple[str, ...], find: Callable[[str], str]) -> dict[str, str]:
+    """Return the ids that names mean, each with its name: all of an ambiguous one."""
+    ids: dict[str, str] = {}
     for name in (names,) if isinstance(names, str) else names:
         try:
-            ids.append(find(name))
+            ids.setdefault(find(name), name)
         except AmbiguousName as error:
             if len(error.choices) > VARIANTS:
                 raise
-            ids += error.choices
-    return list(dict.fromkeys(ids))
+            ids |= dict.fromkeys(error.choices, name)
+    return ids
 
 
 def _set_ratios(answers: list[tuple[EstimateDoc, Quantity | None]]) -> None:
@@ -291,7 +294,7 @@ def _missing(work: Assumptions, energy: Quantity | None, embodied: Quantity | No
         if work.served and work.rate() is None:
             what = f"electricity is not counted: the speed of {work.named} is not known"
         texts.append(f"{what}; give power_w and hours, or energy_kwh")
-    if embodied is None:
+    if embodied is None and work.hardware is None:
         texts.append("making the hardware is not counted; name it by hardware")
     return texts
 

@@ -31,6 +31,8 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)[:6]
 Work = Literal["training", "serving"]
 Names = Text | Annotated[tuple[Text, ...], Meta(min_length=1, max_length=40)]
 """A name, or several that are to be compared."""
+FEWEST_PARAMETERS = 1000.0
+"""Fewer parameters are taken for a number without its unit (a choice)."""
 Kilograms = Annotated[float, Meta(title="a mass above 0 and at most 1e6 kg", gt=0, le=1e6)]
 
 
@@ -101,8 +103,11 @@ class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.power_w, self.power_w, self.power_w
 
 
-def check_activated(whole: float | None, activated: float | None) -> None:
-    """Raise ScoreError where activated parameters are not part of all."""
+def check_parameters(whole: float | None, activated: float | None) -> None:
+    """Raise ScoreError where a model has too few parameters, or activated ones are not of all."""
+    if whole is not None and whole < FEWEST_PARAMETERS:
+        text = f"model_parameters {whole:g} make no model: write {whole:g}B for billions"
+        raise ScoreError(text, code="bad-field")
     if activated is None:
         return
     if whole is None:
@@ -125,7 +130,7 @@ def check_estimate_request(request: EstimateRequest) -> EstimateRequest:
     refuse_both(request, "zone", "region")
     if text := wrong_unit([request.intensity_g_per_kwh or 0.0]):
         raise ScoreError(f"field 'intensity_g_per_kwh': {text}", code="bad-field")
-    check_activated(request.model_parameters, request.activated_parameters)
+    check_parameters(request.model_parameters, request.activated_parameters)
     if request.work == "serving":
         refuse_both(request, "tokens", "requests")
         _check_serving(request)

@@ -34,16 +34,18 @@ of the devices, and more than 19 in 20 only where the change itself was measured
 BY_MAKING = 0.65
 """Highest probability for other hardware whose electricity is probably no less: its making alone,
 which is modelled, advises nothing."""
-Condition = Literal["rest", "host", "partly-host", "requests", "waits"]
+Condition = Literal["rest", "host", "partly-host", "requests", "waits", "four-bits"]
 CONDITIONAL: Mapping[Condition, float] = {
     "rest": 0.65,
     "host": 0.89,
     "partly-host": 0.89,
     "requests": 0.89,
     "waits": 0.89,
+    "four-bits": 0.89,
 }
 """Highest probability where it rests on what is not known: that others use the rest of a board,
-what the host draws, that requests come together, why the devices wait for a part of the time."""
+what the host draws, that requests come together, why the devices wait for a part of the time, that
+4 bits are accurate enough."""
 KINDS: Mapping[Basis, Kind] = {"own-runs": "measured", "measured": "derived"}
 EFFORTS: Mapping[Action, EffortDoc] = {
     "power-cap": EffortDoc("low", "one command of an administrator, which can be taken back"),

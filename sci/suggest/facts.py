@@ -15,6 +15,7 @@ from msgspec import Struct
 from gramwatt.sci.catalog.catalog import Catalog, Hardware
 from gramwatt.sci.catalog.instances import SLICED, Instance
 from gramwatt.sci.estimate.serving import MARGIN, WEIGHT_BYTES, Model
+from gramwatt.sci.figures.formatting import percent
 from gramwatt.sci.figures.units import BYTES_PER_GIB
 from gramwatt.sci.suggest.documents import LeftOutDoc
 from gramwatt.sci.suggest.request import SuggestRequest
@@ -46,6 +47,7 @@ FRAMEWORKS: Mapping[str, tuple[str, ...]] = {
     "tensorflow": (*_ANY, "TensorFlow", "Neuron"),
     "vllm": (*_ANY, "Neuron", "PyTorch/XLA", "PyTorch HPU"),
     "llama.cpp": (*_ANY, "MLX"),
+    "exllamav2": _ANY,
     **dict.fromkeys(("tensorrt", "tensorrt-llm", "cuda"), ("CUDA",)),
     "mlx": ("MLX",),
     "neuron": ("Neuron",),
@@ -130,7 +132,7 @@ def estimated_need(request: SuggestRequest, **changes: object) -> Need | None:
     if request.method in ("lora", "qlora"):
         weight = 0.5 if request.method == "qlora" else weight
         size = weight + ADAPTER_SHARE * TRAINING_BYTES
-        how = f"{weight:g} B weights + {ADAPTER_SHARE:.0%} adapters at {TRAINING_BYTES:g} B"
+        how = f"{weight:g} B weights + {percent(ADAPTER_SHARE)} adapters at {TRAINING_BYTES:g} B"
     total = parameters * size / BYTES_PER_GIB * MARGIN
     text = f"{parameters:.3g} parameters x ({how}) x {MARGIN} = {total:.1f} GiB, activations apart"
     return Need(total, None, text)

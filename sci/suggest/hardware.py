@@ -100,7 +100,7 @@ the most that a faster one gains so (recommenders and small batches at 13 to 35 
 FEW_SEQUENCES = 32.0
 """Concurrent sequences of a server of which nothing says how full it is (a choice)."""
 TOO_SLOW = math.log(1.05)
-IN_TURN = ("llama.cpp", "mlx")
+IN_TURN = ("llama.cpp", "mlx", "exllamav2")
 """Frameworks for one user, which put layers on several devices that work one after another."""
 ONE_BUS, ONE_CHIP = 0.02, 0.25
 """How far bandwidth and FP32 rate of one silicon in two products differ at most (an A30 has the
@@ -113,13 +113,17 @@ DESKS = ("consumer", "workstation")
 
 
 class Compared(Struct, frozen=True):
-    """Time and energy of as many devices alone, and what they rest on."""
+    """Time and energy of as many devices alone, and what they rest on.
+
+    `narrow` says that the other devices are taken to compute in 4 bits, and the present ones wider.
+    """
 
     time: Log
     energy: Log | None
     basis: Basis
     reasons: tuple[str, ...]
     sources: tuple[str, ...] = ()
+    narrow: bool = False
 
 
 class Ranked(Struct, frozen=True):
@@ -492,6 +496,9 @@ def _priced(
             condition = _by_host(board, carbon, reasons)
         if waits_partly(work) and compared.basis == "data-sheets":
             condition = "waits"
+        if compared.narrow:
+            condition = "four-bits"
+            reasons.append("it is taken to compute in 4 bits: in 8 bits it gains less")
     reasons += _notes(work, device, count)
     label, action, rented = f"{count:g} x {part.label}", _action(work, device, count), None
     if action == "instance":
@@ -520,6 +527,12 @@ def _priced(
         reasons=reasons,
         sources=(*compared.sources, f"catalog {device.board.id} ({', '.join(part.sources)})"),
     )
+
+
+def _in_four_bits(work: Work, part: Hardware) -> bool:
+    """Tell whether results of a part are in 4 bits, and the work and the present part are not."""
+    wider = work.request.precision in ("fp8", "int8") and not work.request.trains
+    return wider and "fp4" in part.peak_other and "fp4" not in work.now.part.peak_other
 
 
 def _by_host(board: Log, carbon: Log, reasons: list[str]) -> Condition | None:
@@ -579,6 +592,8 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
         times.append(sheet.time + apart)
         energies += [sheet.energy + apart] if sheet.energy else []
     metered = own is not None or (is_metered(now.board, name) and is_metered(device.board, name))
+    chosen = described.narrowest or published is not None
+    narrow = own is None and chosen and _in_four_bits(work, device.part)
     by_sheet = "by peak rate, memory bandwidth and rated power: not measured on both"
     return Compared(
         combine(*times),
@@ -586,6 +601,7 @@ def _compared(work: Work, device: Device, name: WorkloadClass | None) -> Compare
         witnesses[0].basis if witnesses else "data-sheets",
         tuple(witness.reason for witness in witnesses) or (by_sheet,),
         tuple(source for witness in witnesses for source in witness.sources),
+        narrow,
     )
 
 

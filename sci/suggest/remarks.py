@@ -6,12 +6,21 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from gramwatt.sci.catalog.catalog import Hardware
+from gramwatt.sci.figures.formatting import percent
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.suggest.facts import FRAMEWORKS, lacks_units, left_out
 from gramwatt.sci.suggest.hardware import IN_TURN, candidates
 from gramwatt.sci.suggest.request import LIBRARIES
 from gramwatt.sci.suggest.settings import LONG_DEVICE_HOURS, ON_PROCESSORS
-from gramwatt.sci.suggest.work import NEAR_RATED, SMALL_BUSY, SMALL_POWER, Work
+from gramwatt.sci.suggest.work import (
+    NEAR_RATED,
+    REINFORCEMENT,
+    SIMULATION,
+    SMALL_BUSY,
+    SMALL_POWER,
+    TREES,
+    Work,
+)
 
 FULL_MEMORY = 0.95
 """Fraction of memory above which a job is about to run out of it."""
@@ -22,9 +31,10 @@ KNOWN = {
     *ON_PROCESSORS,
     *IN_TURN,
     *LIBRARIES,
-    "sglang",
-    "megatron",
-    "nemo",
+    *REINFORCEMENT,
+    *SIMULATION,
+    *TREES,
+    *("sglang", "megatron", "nemo"),
 }
 
 
@@ -115,10 +125,14 @@ def _little_used(work: Work) -> str | None:
     """Return why the device does little; None where it works or nothing was measured."""
     share, busy = work.power_share, work.request.utilisation
     if share is not None and share < SMALL_POWER:
-        return f"mean power is {share:.0%} of rated power"
+        return f"mean power is {percent(share)} of rated power"
     if share is not None and share >= NEAR_RATED:
         return None
-    return f"it is busy {busy:.0%} of the time" if busy is not None and busy < SMALL_BUSY else None
+    return (
+        f"it is busy {percent(busy)} of the time"
+        if busy is not None and busy < SMALL_BUSY
+        else None
+    )
 
 
 def _over_provisioned(work: Work) -> Notice | None:
@@ -174,7 +188,7 @@ def _idle(work: Work) -> Notice | None:
     busy = work.request.utilisation
     if busy is None or busy >= SMALL_BUSY or (work.power_share or 0.0) >= NEAR_RATED:
         return None
-    text = f"The devices were busy {busy:.0%} of the reserved time."
+    text = f"The devices were busy {percent(busy)} of the reserved time."
     return Notice("flag-idle", text, "utilisation")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
-from gramwatt.sci.estimate.request import EstimateRequest, check_activated
+from gramwatt.sci.estimate.request import EstimateRequest, check_parameters
 from gramwatt.sci.figures.checks import (
     Amount,
     Counts,
@@ -59,7 +60,15 @@ LIBRARIES: Mapping[str, str] = {
     ),
     **dict.fromkeys(("faster-whisper", "ctranslate2", "tei", "text-embeddings-inference"), "cuda"),
     "whisper.cpp": "llama.cpp",
-    **dict.fromkeys(("ollama", "llamacpp", "llama-cpp-python", "lm-studio", "gguf"), "llama.cpp"),
+    **dict.fromkeys(
+        (
+            *("ollama", "llamacpp", "llama-cpp-python", "lm-studio", "gguf", "koboldcpp"),
+            *("gpt4all", "llamafile", "text-generation-webui"),
+        ),
+        "llama.cpp",
+    ),
+    **dict.fromkeys(("exllama", "exllamav3", "tabbyapi"), "exllamav2"),
+    **dict.fromkeys(("isaaclab", "isaac-gym", "isaacgym", "isaac-sim", "rsl-rl"), "isaac-lab"),
     **dict.fromkeys(("flax", "equinox"), "jax"),
     "keras": "tensorflow",
 }
@@ -126,7 +135,7 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _named_library(self) -> str:
-        return (self.framework or "").strip().lower()
+        return re.sub(r"[\s_]+", "-", (self.framework or "").strip().lower())
 
     @property
     def answers_in_tokens(self) -> bool:
@@ -221,7 +230,7 @@ def check_suggest_request(request: SuggestRequest) -> SuggestRequest:
         raise ScoreError(text, code="missing-field")
     refuse_both(request, "hardware", "instance")
     refuse_both(request, "zone", "region")
-    check_activated(request.model_parameters, request.activated_parameters)
+    check_parameters(request.model_parameters, request.activated_parameters)
     if request.contradiction:
         raise ScoreError(request.contradiction, code="conflicting-fields")
     return request

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gramwatt.sci.embodied.te import host_share_te
 from gramwatt.sci.estimate.ranking import Log
+from gramwatt.sci.figures.formatting import percent
 from gramwatt.sci.suggest.change import Change, priced
 from gramwatt.sci.suggest.documents import Action
 from gramwatt.sci.suggest.embodied import carbon_ratio
@@ -96,7 +97,7 @@ def leave_device(work: Work) -> Change | None:
     if (busy or 0.0) > UNUSED_BUSY or not (alone or busy is not None) or work.power_w is None:
         return None
     if not alone:
-        why = f"the devices are busy {busy:.0%} of the time: try the job on processors alone"
+        why = f"it is busy {percent(busy or 0.0)} of the time: try the job on processors alone"
         return text(work, "leave-device", label, why, "how long it takes there is not known")
     host = work.host_w(work.now)
     if not host:  # its figures are those of a whole system
@@ -126,8 +127,9 @@ def mixed_precision(work: Work) -> Change | None:
         return None
     precision = "bf16" if part.bf16_tensor_tflops else "fp16"
     label = f"train in {precision}, not {work.request.precision}"
-    if (work.power_share or 1.0) < SMALL_POWER:
-        why = f"at {work.power_share:.0%} of rated power arithmetic is not what it waits for"
+    share = work.power_share or 1.0
+    if share < SMALL_POWER:
+        why = f"at {percent(share)} of rated power arithmetic is not what it waits for"
         return text(work, "mixed-precision", label, f"{why}: the measured saving is not claimed")
     why = (
         f"took {row.span} of the time in {row.pairs} pairs of runs; how much depends on the kind "
@@ -313,9 +315,12 @@ def batching(work: Work) -> Change | None:
 def _larger_steps(work: Work) -> Change | None:
     """Return larger steps for a training that is busy at little power, without a figure."""
     share = work.power_share
+    if work.steps_environments:
+        why = "the device waits for its environments: more of them at once, or faster ones"
+        return text(work, "batching", "more environments at once", why)
     if work.pace.waits or share is None or share >= SMALL_POWER or work.now.piece:
         return None
-    why = f"busy at {share:.0%} of rated power: many small steps, which wait for their launch"
+    why = f"busy at {percent(share)} of rated power: many small steps, which wait for their launch"
     how = "a larger batch, torch.compile or CUDA graphs make fewer and larger ones"
     return text(work, "batching", "larger steps", why, how)
 
@@ -375,11 +380,11 @@ def power_cap(work: Work) -> Change | None:
         return None  # nvidia-smi limits no Jetson
     least = next((least for least in LIMITS if share is not None and share >= least), None)
     rows = both(f"power-cap:{name}:{least:.0%}") if least and name == "training" else None
-    if rows is not None and least and part.tdp_w:
+    if rows is not None and least and share and part.tdp_w:
         limit_w = LIMITS[least] * part.tdp_w
         reasons = [
-            f"nvidia-smi -pl {limit_w:.0f} (administrator): {LIMITS[least]:.0%} of the rated "
-            f"{part.tdp_w:g} W, at a mean of {share:.0%} now",
+            f"nvidia-smi -pl {limit_w:.0f} (administrator): {percent(LIMITS[least])} of the rated "
+            f"{part.tdp_w:g} W, at a mean of {percent(share)} now",
             f"took {rows[1].span} of the device's energy in {rows[0].span} times the time in "
             f"{rows[1].pairs} trainings and stages; the host runs as much longer",
         ]
@@ -413,7 +418,7 @@ def share(work: Work) -> Change | None:
     floor = min(idle.value, power.value) / power.value
     energy = Log(math.log(1 - floor / 2), RELEASE_ERROR / 2)
     reasons = [
-        f"the device is busy {busy:.0%} of the time: {jobs:g} such jobs fit by time and memory",
+        f"it is busy {percent(busy)} of the time: {jobs:g} such jobs fit by time and memory",
         "counted with two jobs that both end as before; idle power and making are then shared by "
         "MIG slices, MPS or several processes",
     ]
@@ -446,8 +451,8 @@ def release_idle(work: Work) -> Change | None:
     if energy is None:
         return None
     reasons = [
-        f"the devices were busy {busy:.0%} of the reserved time; the rest costs idle power and "
-        "making. The figures hold if all of it is released"
+        f"the devices were busy {percent(busy)} of the reserved time; the rest costs idle power "
+        "and making. The figures hold if all of it is released"
     ]
     endpoint = request.kind in (None, "inference") or request.pace == "requests"
     sleeps = endpoint and not work.measured
@@ -473,8 +478,8 @@ def input_pipeline(work: Work) -> Change | None:
     if energy is None:
         return None
     reasons = [
-        f"the devices are busy {busy:.0%} of the time and wait for their input the rest, so it "
-        "comes before other hardware",
+        f"the devices are busy {percent(busy)} of the time and wait for their input the rest, so "
+        "it comes before other hardware",
         "counted as if half of the waiting goes: more workers, a faster format, a cache",
     ]
     change = text(work, "input-pipeline", "feed the devices faster", *reasons)

@@ -41,6 +41,7 @@ MOST_OF_IT = 0.75
 NEEDS: Mapping[Condition | None, str] = {
     "host": "It saves by its host, whose power is an estimate.",
     "requests": "Only if so many come at once.",
+    "four-bits": "With 4-bit weights there: check the accuracy; in 8 bits it gains less.",
     "waits": "Only the time in which the devices are busy gets shorter: see first why they wait.",
 }
 UNTRIED: tuple[Action, ...] = ("batching", "quantise", "fewer-nodes", "power-cap")
@@ -224,11 +225,8 @@ def _summary(
     if best is not None and best is not lead:
         sentences.append(f"Best of all: {_of(work, best)}, {100 * _saving(best):.0f} % less.")
         named.append(best)
-    if lead.odds is not None and lead.odds < ADVISED:
-        tried = _untried(answers)
-        sentences.append(
-            f"Cheaper to try, though no figure is known: {_list(tried)}." * bool(tried)
-        )
+    if tried := _tried_first(work, lead, answers):
+        sentences.append(f"Cheaper to try, though no figure is known: {_list(tried)}.")
         named += tried
     sentences += untold or [f"To be surer, say {KIND}"] * unclassified
     return " ".join(filter(None, sentences)), named
@@ -258,7 +256,7 @@ def _asked(
         return row, f"{row.label} {how}: {gain}."
     if rows:
         return rows[0], _not_known(rows[0])
-    return None, f"{out[0].label} is left out, because {out[0].reason}." if out else ""
+    return None, f"{out[0].label} is left out: {out[0].word}." if out else ""
 
 
 def _not_known(row: AnswerDoc) -> str:
@@ -281,6 +279,17 @@ def _next(answers: Sequence[AnswerDoc]) -> list[AnswerDoc]:
 
 def _untried(answers: Sequence[AnswerDoc]) -> list[AnswerDoc]:
     return [row for row in answers if row.odds is None and row.action in UNTRIED]
+
+
+def _tried_first(work: Work, lead: AnswerDoc, answers: Sequence[AnswerDoc]) -> Sequence[AnswerDoc]:
+    """Return settings to try before what is advised: all where that is in doubt, else fewer devices
+    for a served model, or what a host waits for.
+    """
+    tried = _untried(answers)
+    if lead.odds is None or lead.odds < ADVISED:
+        return tried
+    first = "batching" if work.steps_environments else "fewer-nodes" * (not work.request.trains)
+    return [row for row in tried if row.action == first]
 
 
 def _list(rows: Sequence[AnswerDoc]) -> str:
@@ -307,7 +316,8 @@ def _lead(work: Work, answers: Sequence[AnswerDoc]) -> AnswerDoc | None:
 
 def _not_repaid(work: Work, row: AnswerDoc) -> bool:
     """Tell whether a desk would have to buy the hardware, and this work does not repay it."""
-    if work.request.ownership == "rented" or work.request.cloud or in_data_centre(work.now.board):
+    elsewhere = work.request.cloud or work.request.constraint == "edge"
+    if work.request.ownership == "rented" or elsewhere or in_data_centre(work.now.board):
         return False
     return row.break_even_h is None or row.break_even_h.value > (work.hours or 0.0)
 
@@ -406,21 +416,25 @@ def _first_of(
     if work.refusal:
         return work.refusal, rows[:1]
     if not rows:
-        reason = f" {out[0].label} is left out, because {out[0].reason}." if out else ""
+        reason = f" {out[0].label} is left out: {out[0].word}." if out else ""
         return f"None of the devices can be ranked for this work.{reason}", []
     first, rest = rows[0], rows[1:]
+    unknown = [row for row in answers if row.action in HARDWARE and row.carbon_ratio is None]
+    others = f" Not compared: {_list(unknown)}." if unknown else ""
+    if not rest and unknown:
+        return f"Nothing to compare {first.label} with.{others}", [first]
     text = first.label
     if first.carbon_g is not None:
         text += f", about {value_text(first.carbon_g)}"
     close = [row for row in rest if row.odds is not None and row.odds >= CLOSE][: CLOSE_SHOWN - 1]
     if close:
         names = " or ".join((text, *(row.label for row in close)))
-        return f"Least carbon{_if_full(work)}, too close to call: {names}.", [first, *close]
+        return f"Least carbon{_if_full(work)}, too close to call: {names}.{others}", [first, *close]
     text = f"Least carbon{_if_full(work)}: {text}"
     if rest:
         odds = f" ({odds_text(first.odds)})" if first.odds is not None else ""
         text += f"{odds}; then {', '.join(row.label for row in rest[:2])}"
-    return f"{text}.", [first, *rest[:2]]
+    return f"{text}.{others}", [first, *rest[:2]]
 
 
 def _not_fitting(work: Work, answers: Sequence[AnswerDoc]) -> tuple[str, list[AnswerDoc]]:

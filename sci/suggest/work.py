@@ -10,6 +10,7 @@ from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
 from gramwatt.sci.catalog.catalog import Catalog, Hardware, Instance
+from gramwatt.sci.catalog.instances import counted
 from gramwatt.sci.catalog.slices import Slice, find_part, slice_of, split_name
 from gramwatt.sci.embodied.forms import forms, part_te
 from gramwatt.sci.embodied.te import accelerator_te, host_share_te
@@ -20,6 +21,7 @@ from gramwatt.sci.figures.checks import Amount
 from gramwatt.sci.figures.csv_data import Cell, Row, rows
 from gramwatt.sci.figures.document import JobDoc
 from gramwatt.sci.figures.errors import AmbiguousName
+from gramwatt.sci.figures.formatting import percent
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.figures.quantity import Quantity
 from gramwatt.sci.figures.units import HOURS_PER_YEAR, kwh_from_j, s_from_h
@@ -40,10 +42,19 @@ SMALL_BUSY = 0.5
 """Busy fraction below which a job of low power is small rather than waiting for memory."""
 LLM_PARAMETERS = 1e9
 """Models from this size on are taken for language models when they infer."""
-REINFORCEMENT = ("stable-baselines3", "sb3", "rllib", "cleanrl", "torchrl", "sample-factory")
+REINFORCEMENT = (
+    *("stable-baselines3", "sb3", "rllib", "cleanrl", "torchrl", "sample-factory", "isaac-lab"),
+    *("rl-games", "skrl"),
+)
 REINFORCED_POWER = 0.5
-"""Frameworks of reinforcement learning, whose environments run on the processor, and mean over
-rated power from which on such a job keeps its device busy all the same."""
+"""Frameworks of reinforcement learning, whose environments a processor steps, and mean over rated
+power from which on such a job keeps its device busy all the same."""
+SIMULATION = (
+    *("openmm", "gromacs", "lammps", "amber", "namd", "hoomd", "cp2k", "vasp", "openfoam"),
+    *("quantum-espresso", "nekrs", "ansys", "rosetta"),
+)
+TREES = ("xgboost", "lightgbm", "catboost")
+"""Programs of simulation and of boosted trees, which make no use of matrix units."""
 NEAR_RATED = 0.9
 """Mean over rated power from which on a device is busy, whatever its busy fraction says."""
 FULL_POWER = 0.7
@@ -81,6 +92,16 @@ REFUSALS = {
     "fp64": (
         "Hardware is not ranked for FP64 work: no measurement of it on several devices was found, "
         "and most cards do FP64 at a 64th of their rate. Compare FP64 peak rates first."
+    ),
+    "simulation": (
+        "Hardware is not ranked for simulation: it makes no use of matrix units, and no "
+        "measurement of its energy on several devices was found. Compare published rates, such as "
+        "ns/day, over rated power."
+    ),
+    "trees": (
+        "Hardware is not ranked for boosted trees: they make no use of matrix units, and no "
+        "measurement of their energy on several devices was found. Time them on processors too: "
+        "small tables are faster there."
     ),
     "kind": (
         "Hardware is not ranked for work that could be anything: say kind (training, fine-tuning "
@@ -242,6 +263,8 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
             return REFUSALS["interactive"]
         if request.precision == "fp64":
             return REFUSALS["fp64"]
+        if not request.workload_class and (without := _without_matrices(request)):
+            return REFUSALS[without]
         says = request.workload_class or request.trains or request.model_parameters
         if request.kind in UNKNOWN_KINDS and not says:
             return REFUSALS["kind"]
@@ -250,14 +273,19 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
             return f"Hardware is not ranked: {self.impossible}. Check {check}."
         return None
 
+    @property
+    def steps_environments(self) -> bool:
+        """Tell whether a host paces reinforcement learning here."""
+        return _steps_environments(self.request, self.device)
+
     @cached_property
     def pace(self) -> Pace:
         """Return the declared pace, else what power, use and memory use of the device say."""
         request = self.request
         if request.pace:
             return Pace(request.pace, f"pace {request.pace} declared", declared=True)
-        if _steps_environments(request, self.device) and not request.workload_class:
-            return Pace("host", f"{request.framework} waits for environments on the processor")
+        if self.steps_environments and not request.workload_class:
+            return Pace("host", f"{request.framework} waits for its environments")
         reason = self._waiting()
         if reason is None and self.classified.name == "small":
             reason = self.classified.reason
@@ -272,7 +300,7 @@ class Work(Struct, frozen=True, kw_only=True, dict=True):
         busy = self.request.utilisation
         if busy is None or busy >= SMALL_BUSY or (self.power_share or 0.0) >= NEAR_RATED:
             return None
-        return f"the devices are busy {busy:.0%} of the time"
+        return f"the devices are busy {percent(busy)} of the time"
 
     @property
     def power_share(self) -> float | None:
@@ -420,6 +448,9 @@ def resolve(
 
     Raises LookupFailed for unknown names, ScoreError for fields that contradict each other.
     """
+    if request.hardware:
+        board, number = counted(request.hardware)
+        request = structs.replace(request, hardware=board, count=request.count or number)
     name, count, remark = request.hardware, request.count or 1.0, None
     if request.instance:
         instance, remark = _machine(catalog, request.instance, request.count)
@@ -511,18 +542,20 @@ def classify(request: SuggestRequest, device: Device | None) -> Classified:
     if request.workload_class:
         return Classified(request.workload_class, "class declared")
     if _steps_environments(request, device):
-        text = f"{request.framework} steps environments on the processor: reinforcement learning"
+        text = f"a processor steps the environments of {request.framework}: reinforcement learning"
         return Classified("small", text)
+    if without := _without_matrices(request):
+        return Classified(None, f"{request.framework}: {without}")
     share, busy = _power_share(request, device), request.utilisation
     little = share is not None and share < SMALL_POWER and (busy or 0.0) < SMALL_BUSY
     if little and not request.pace:
-        text = f"mean power is {share:.0%} of rated power"
-        return Classified("small", text + (f", busy {busy:.0%} of the time" if busy else ""))
+        text = f"mean power is {percent(share or 0.0)} of rated power"
+        return Classified("small", text + (f", busy {percent(busy)} of the time" if busy else ""))
     if request.trains:
         return Classified("training", f"kind {request.kind or 'training'}")
     if request.kind not in ("inference", "evaluation") and not request.model_parameters:
         if busy is not None and busy < SMALL_BUSY:
-            return Classified("small", f"busy {busy:.0%} of the time")
+            return Classified("small", f"busy {percent(busy)} of the time")
         return Classified(None, "neither kind nor workload_class is known")
     batch, size = request.batch_size, request.model_parameters or 0.0
     if size >= LLM_PARAMETERS and request.answers_in_tokens:
@@ -538,6 +571,12 @@ def _power_share(request: SuggestRequest, device: Device | None) -> float | None
     if request.mean_power_w is None or device is None or not device.part.tdp_w:
         return None
     return request.mean_power_w / device.part.tdp_w
+
+
+def _without_matrices(request: SuggestRequest) -> str | None:
+    """Return the kind of work that uses no matrix units, by its program; None for any other."""
+    programs = {"simulation": SIMULATION, "trees": TREES}
+    return next((kind for kind, names in programs.items() if request.library in names), None)
 
 
 def _steps_environments(request: SuggestRequest, device: Device | None) -> bool:
