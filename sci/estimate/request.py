@@ -31,8 +31,10 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)[:6]
 Work = Literal["training", "serving"]
 Names = Text | Annotated[tuple[Text, ...], Meta(min_length=1, max_length=40)]
 """A name, or several that are to be compared."""
-FEWEST_PARAMETERS = 1000.0
-"""Fewer parameters are taken for a number without its unit (a choice)."""
+Parameters = Annotated[
+    float, Meta(title="a number from 1000 to 1e30 (write 8 billion as 8B or 8e9)", ge=1e3, le=1e30)
+]
+"""Parameters of a model; fewer are taken for a number without its unit (a choice)."""
 Kilograms = Annotated[float, Meta(title="a mass above 0 and at most 1e6 kg", gt=0, le=1e6)]
 
 
@@ -69,8 +71,8 @@ class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True):
     host: bool = True
     units: Counts = msgspec.field(default_factory=dict)
     kind: JobKind | None = None
-    model_parameters: Amount | None = None
-    activated_parameters: Amount | None = None
+    model_parameters: Parameters | None = None
+    activated_parameters: Parameters | None = None
     tokens: Amount | None = None
     requests: Amount | None = None
     tokens_per_request: Amount | None = None
@@ -103,11 +105,8 @@ class EstimateRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.power_w, self.power_w, self.power_w
 
 
-def check_parameters(whole: float | None, activated: float | None) -> None:
-    """Raise ScoreError where a model has too few parameters, or activated ones are not of all."""
-    if whole is not None and whole < FEWEST_PARAMETERS:
-        text = f"model_parameters {whole:g} make no model: write {whole:g}B for billions"
-        raise ScoreError(text, code="bad-field")
+def check_activated(whole: float | None, activated: float | None) -> None:
+    """Raise ScoreError where activated parameters are not part of all."""
     if activated is None:
         return
     if whole is None:
@@ -130,7 +129,7 @@ def check_estimate_request(request: EstimateRequest) -> EstimateRequest:
     refuse_both(request, "zone", "region")
     if text := wrong_unit([request.intensity_g_per_kwh or 0.0]):
         raise ScoreError(f"field 'intensity_g_per_kwh': {text}", code="bad-field")
-    check_parameters(request.model_parameters, request.activated_parameters)
+    check_activated(request.model_parameters, request.activated_parameters)
     if request.work == "serving":
         refuse_both(request, "tokens", "requests")
         _check_serving(request)

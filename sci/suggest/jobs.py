@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from gramwatt.sci.catalog.catalog import Catalog
+from gramwatt.sci.estimate.request import Parameters
 from gramwatt.sci.figures.checks import TEXT_MOST, Amount, checked
 from gramwatt.sci.figures.document import DeviceDoc, JobDoc
 from gramwatt.sci.figures.errors import GramwattError, LookupFailed
@@ -203,9 +204,9 @@ def tagged(document: JobDoc) -> dict[str, Any]:
         for name, choices in (("method", METHODS), ("workload_class", CLASSES))
         if tags.get(name) in choices
     }
-    for name in ("batch_size", "model_parameters"):
+    for name, kind in (("batch_size", Amount), ("model_parameters", Parameters)):
         try:
-            fields[name] = checked(Amount, tags.get(name, ""), strict=False)
+            fields[name] = checked(kind, tags.get(name, ""), strict=False)
         except ValueError:
             continue
     if SuggestRequest(kind=cast(JobKind, document.kind), **fields).contradiction:

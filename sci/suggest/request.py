@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from gramwatt.sci.estimate.request import PRECISIONS as ESTIMATED
-from gramwatt.sci.estimate.request import EstimateRequest, check_parameters
+from gramwatt.sci.estimate.request import EstimateRequest, Parameters, check_activated
 from gramwatt.sci.figures.checks import (
     Amount,
     Counts,
@@ -103,8 +103,8 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
     hours: Amount | None = None
     kind: JobKind | None = None
     method: Method | None = None
-    model_parameters: Amount | None = None
-    activated_parameters: Amount | None = None
+    model_parameters: Parameters | None = None
+    activated_parameters: Parameters | None = None
     tokens: Amount | None = None
     precision: Precision | None = None
     batch_size: Amount | None = None
@@ -230,7 +230,7 @@ def check_suggest_request(request: SuggestRequest) -> SuggestRequest:
         raise ScoreError(text, code="missing-field")
     refuse_both(request, "hardware", "instance")
     refuse_both(request, "zone", "region")
-    check_parameters(request.model_parameters, request.activated_parameters)
+    check_activated(request.model_parameters, request.activated_parameters)
     if request.contradiction:
         raise ScoreError(request.contradiction, code="conflicting-fields")
     return request

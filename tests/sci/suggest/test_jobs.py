@@ -87,6 +87,7 @@ def test_tags_that_mean_nothing_here_do_not_cost_the_advice():
     asked = request_of(steady_job(tags=tags))
     assert (asked.workload_class, asked.method, asked.precision) == (None, None, None)
     assert (asked.batch_size, asked.model_parameters, asked.framework) == (None, None, None)
+    assert request_of(steady_job(tags={"model_parameters": "8"})).model_parameters is None
 
 
 def test_names_this_catalog_does_not_know_do_not_cost_the_advice():
