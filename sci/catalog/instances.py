@@ -300,11 +300,17 @@ def named_machines(name: str) -> Iterator[NamedMachine]:
             yield machine
 
 
-def counted(name: str) -> tuple[str, float | None]:
-    """Return the device and the number in a name such as "8xA100"; None where it has no number."""
+def counted(name: str, count: float | None = None) -> tuple[str, float | None]:
+    """Return the device and the number in a name such as "8xA100"; else the name and `count`.
+
+    Raises ScoreError where both say how many, and differ.
+    """
     says = next(named_machines(name), None) if name.lstrip()[:1].isdigit() else None
     if says is None or says.count == 1:
-        return name, None
+        return name, count
+    if count not in (None, says.count):
+        text = f"{name!r} and count {count:g} say different numbers of devices: leave one out"
+        raise ScoreError(text, code="conflicting-fields")
     return re.sub(r"^\s*\d+ ?[x*×] ?", "", name), float(says.count)
 
 

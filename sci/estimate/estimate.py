@@ -168,7 +168,7 @@ def _each(request: EstimateRequest, catalog: Catalog) -> list[EstimateRequest]:
         return [request]
     named = _ids(request.hardware, lambda name: _board(catalog, counted(name)[0]).id)
     return [
-        msgspec.structs.replace(request, hardware=id_, count=request.count or counted(name)[1])
+        msgspec.structs.replace(request, hardware=id_, count=counted(name, request.count)[1])
         for id_, name in named.items()
     ]
 

@@ -473,6 +473,8 @@ def input_pipeline(work: Work) -> Change | None:
     waits = work.pace.name == "input" or waits_partly(work)
     if not waits or busy is None or busy > MOST_FED or not work.request.trains:
         return None
+    if work.classified.name is None:  # trees and simulation, which read their input once
+        return None
     freed = (1 - busy) * FED
     energy = _without_waiting(work, freed, host=True)
     if energy is None:

@@ -449,8 +449,8 @@ def resolve(
     Raises LookupFailed for unknown names, ScoreError for fields that contradict each other.
     """
     if request.hardware:
-        board, number = counted(request.hardware)
-        request = structs.replace(request, hardware=board, count=request.count or number)
+        board, number = counted(request.hardware, request.count)
+        request = structs.replace(request, hardware=board, count=number)
     name, count, remark = request.hardware, request.count or 1.0, None
     if request.instance:
         instance, remark = _machine(catalog, request.instance, request.count)
