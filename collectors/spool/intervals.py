@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import Struct, convert, field
+from msgspec import Struct, field
 
 from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.figures.structs import convert
 from gramwatt.sci.records.records import MAXIMA, UNREAD_W
 
 FINE_S, MIDDLE_S, COARSE_S, DAY_S = 10, 60, 300, 86_400

@@ -42,8 +42,11 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
         if folder.is_live() or folder.may_be_resumed():
             return False
         records = list(readable(folder.lines()))
-        for dead in folder.unclosed():
+        unclosed = folder.unclosed()
+        for dead in unclosed:
             _write_end(folder, dead, records)
+        for dead in unclosed:  # what they had counted is in the journal now
+            _memory(dead.state).finish()
     except OSError:  # no room or no right to write: the next run tries again
         return False
     except Exception as error:  # another release's lines, or none at all
@@ -84,7 +87,7 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
 
 def _counted(state: dict[str, Any], at: datetime) -> list[dict[str, Any]]:
     """Return the fields of count lines with what the job's processes have left in memory."""
-    folder = JobFolder(str(state.get("memory")))
+    folder = _memory(state)
     processes = Processes(folder, lambda _pid: None)
     processes.enter()
     for process in processes:
@@ -94,6 +97,10 @@ def _counted(state: dict[str, Any], at: datetime) -> list[dict[str, Any]]:
     counts.update(processes.totals(), at_ns)
     folder.close()
     return [{"counter": state.get("counter"), **fields} for fields in counts.open()]
+
+
+def _memory(state: dict[str, Any] | None) -> JobFolder:
+    return JobFolder(str((state or {}).get("memory")))
 
 
 def _last_seen(records: list[AnyRecord]) -> datetime | None:

@@ -161,7 +161,7 @@ class SpoolFolder:
         writers = self.writers()
         memory = (JobFolder(str((i.state or {}).get("memory"))) for i in writers if not i.ended)
         return any(
-            not folder.closed and (folder.lives() or _held(Path(folder.at(METER_LOCK))))
+            not folder.finished and (folder.lives() or _held(Path(folder.at(METER_LOCK))))
             for folder in memory
         )
 

@@ -107,12 +107,22 @@ class JobFolder:
         """Return whether the job has ended, or is not here."""
         return os.path.exists(self.at(CLOSED)) or not os.path.isdir(self.path)
 
+    @property
+    def finished(self) -> bool:
+        """Return whether nobody has to do anything for the closed job: its meter has journaled the
+        end, or has never begun.
+        """
+        status = self.status()
+        return self.closed and (not status or bool(status.get("closed")))
+
     def close(self) -> None:
         """Let nobody enter any more; who is in already is seen by the next look."""
         self.take(CLOSED)
 
     def reopen(self) -> None:
-        """Take `close` back: somebody had entered."""
+        """Take `close` back: somebody had entered, or the meter died before it had journaled the
+        end.
+        """
         _unlink(self.at(CLOSED))
 
     def take(self, name: str) -> bool:
@@ -152,6 +162,11 @@ class JobFolder:
         finally:
             os.close(descriptor)
         os.replace(beside, self.at(METER))
+
+    def finish(self) -> None:
+        """Say, for a dead meter, that the end of the closed job is journaled; raises OSError."""
+        if self.closed and (status := self.status()):
+            self.say({**status, "closed": True})
 
     def wake(self) -> bool:
         """Wake the meter; False where none listens."""
@@ -418,12 +433,14 @@ def remove_left_over() -> None:
     """Delete this user's folders that nobody needs.
 
     They are of jobs that have been closed for a while, and of dead jobs that no meter measured.
+    What is not in a journal stays.
     """
     root = _root(make=False)
     for name in _listed(root) if root else ():
         folder = JobFolder(f"{root}/{name}")
         if os.path.exists(folder.at(CLOSED)):
-            if _age_s(folder.at(CLOSED)) > KEPT_S:
+            is_journaled = folder.finished and not folder.status().get("unwritten")
+            if is_journaled and _age_s(folder.at(CLOSED)) > KEPT_S:
                 folder.discard()
         elif _age_s(folder.path) > UNMETERED_S and not folder.is_metered():
             folder.remove()

@@ -369,11 +369,9 @@ class Client:
             return True
         self._meter_lock = lock
         try:
-            if folder.closed:
-                status = folder.status()
-                if not self._over or not status or status.get("closed"):
-                    return False
-                folder.reopen()  # its meter was killed while it closed the job
+            if folder.finished:
+                return False
+            folder.reopen()
             self._started += 1
             following = min(self._started, len(RESTART_WAITS_S) - 1)
             self._start_at = now + RESTART_WAITS_S[following]

@@ -11,7 +11,9 @@ import pytest
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.spool.recovery import close_dead
 from gramwatt.collectors.spool.writer import Journal
+from gramwatt.collectors.track.counts import name_of
 from gramwatt.sci.records.records import EndRecord, JobRecord
+from tests.collectors.memory import file_of
 from tests.collectors.rig import Rig, by_type, energy_j, gpu
 from tests.collectors.spool.test_writer import full_disk
 
@@ -88,6 +90,22 @@ def test_who_enters_while_the_job_is_closed_keeps_it_open(tmp_path, monkeypatch)
     rig.stop(meter, pid=101)
     assert meter.closed
     assert energy_j(rig.gpu_intervals()) == pytest.approx(POWER_W * 10, rel=1e-3)
+
+
+def test_what_was_counted_outlives_a_meter_that_was_killed_while_it_closed_the_job(tmp_path):
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(12, meter)
+    rig.count(7)
+    living = file_of(meter.memory, f"{name_of(os.getpid())}-9", {"role": "worker"})
+    meter.memory.close()
+    rig.kill(meter)
+    assert not close_dead(rig.folder()), "a living process of the job starts another one"
+    assert not meter.memory.finished
+    living.remove()
+    assert close_dead(rig.folder())
+    assert [count.amount for count in rig.merged().counts] == [7]
+    assert meter.memory.finished, "nobody needs it any more"
 
 
 def test_after_a_reboot_nothing_is_resumed(tmp_path):

@@ -387,6 +387,9 @@ OLD = counts.UNMETERED_S + 60
         ([counts.LOCK], counts.KEPT_S, True),  # its meter may be just starting
         ([counts.METER], OLD, True),  # a journal knows it
         (["alive"], OLD, True),
+        ([counts.CLOSED, {"closed": True}], OLD, False),
+        ([counts.CLOSED, {"pid": 1}], OLD, True),  # its meter died before it had journaled the end
+        ([counts.CLOSED, {"closed": True, "unwritten": "No space left"}], OLD, True),
     ],
 )
 def test_a_folder_that_nobody_needs_is_removed(tmp_path, monkeypatch, files, age_s, stays):
@@ -396,7 +399,7 @@ def test_a_folder_that_nobody_needs_is_removed(tmp_path, monkeypatch, files, age
     name = f"{counts.name_of(os.getpid())}-77" if "alive" in files else "4194000-5-1"
     file_of(folder, name, {"job_id": "j", "role": "track", "pid": 4194000})
     for file in files:
-        folder.take(file)
+        folder.say(file) if isinstance(file, dict) else folder.take(file)
     then = time.time() - age_s
     for path in (*Path(folder.path).iterdir(), Path(folder.path)):
         os.utime(path, (then, then))
