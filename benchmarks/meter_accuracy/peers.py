@@ -134,7 +134,7 @@ def compare(folder: Path, plan: list[Part], repeat: int, say: Say) -> Compared:
     """Every tool around every load: versions (or why there is none), and outcomes."""
     tools = prepare(folder, say)
     outcomes = []
-    with tempfile.TemporaryDirectory(prefix="accuracy-") as name:
+    with tempfile.TemporaryDirectory(prefix="accuracy-", ignore_cleanup_errors=True) as name:
         library = standin.build(Path(name))
         for part in plan:
             usable = [(tool, tools[tool.name][0]) for tool in part.tools if tools[tool.name][0]]
