@@ -159,15 +159,15 @@ class Results:
     @cached_property
     def kept_out(self) -> Asked:
         """Return what comes of answers by numbers that have not seen the source asked."""
-        kept = Asked([], [], [])
+        every = Asked([], [], [])
         for source in dict.fromkeys(group.source for group in self.groups):
             own = [group for group in self.groups if group.source == source]
             fitted = numbers(row for row in self.fits if row.out == source)
-            asked = _asked_with(self, own, fitted)
-            kept.first.extend(asked.first)
-            kept.advised.extend(asked.advised)
-            kept.said.extend(asked.said)
-        return kept
+            of_source = _asked_with(self, own, fitted)
+            every.first.extend(of_source.first)
+            every.advised.extend(of_source.advised)
+            every.said.extend(of_source.said)
+        return every
 
 
 def missed(asked: Asked) -> list[str]:

@@ -77,8 +77,8 @@ def lines(answer: EstimatesDoc, every: All = False, why: Why = False) -> list[st
     if len(rows) > 1:
         shown += table(list(_side_by_side(rows if every else rows[:ROWS])), (1, 2), WIDTH)
     shown += table(list(_terms(rows[0]))) if len(rows) == 1 else []
-    for left in answer.left_out:
-        shown += wrapped(f"{left.label}: {left.word}, {left.reason}", "  ")
+    for row in answer.left_out:
+        shown += wrapped(f"{row.label}: {row.word}, {row.reason}", "  ")
     if not rows:
         return shown
     if why:

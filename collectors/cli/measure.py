@@ -68,9 +68,9 @@ PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
 """Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
-BEFORE = frozenset({"env", "nice", "nohup", "stdbuf", "sudo", "time"})
+WRAPPERS = frozenset({"env", "nice", "nohup", "stdbuf", "sudo", "time"})
 """Programs that become the next one in a command, or wait for it."""
-HAS_IT_DONE = (
+DELEGATED = (
     "has the work done by processes that are not its own: what they take of processor and memory "
     "is not counted. To have it measured, call `gramwatt run` inside, before the program itself"
 )
@@ -176,7 +176,7 @@ def measure(
     outcome = _supervise(command, environ, mask, client)
     try:
         if program := _delegates(command):
-            client.send_notice("work-elsewhere", f"{program} {HAS_IT_DONE}")
+            client.send_notice("work-elsewhere", f"{program} {DELEGATED}")
         if orphans := _orphans(name):
             names = ", ".join(orphans)[:200]
             client.send_notice("processes-left", f"the command has left {names} {LEFT}")
@@ -364,7 +364,7 @@ def _orphans_now(job_id: str) -> list[str]:
 def _delegates(command: Sequence[str]) -> str:
     """Return the program in a command that has its work done outside of it; empty without."""
     words = (os.path.basename(word) for word in command if word[:1] != "-" and "=" not in word)
-    first = next((word for word in words if word not in BEFORE), "")
+    first = next((word for word in words if word not in WRAPPERS), "")
     return first if first in ELSEWHERE else ""
 
 

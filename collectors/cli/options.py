@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields as dataclass_fields
@@ -409,11 +408,12 @@ def show(*lines: str, err: bool = False) -> None:
 
 def stop(code: int, message: str) -> NoReturn:
     """Exit with a code and a message on stderr: one line, but on a terminal."""
-    text = f"gramwatt: {message}"
-    show(
-        *(textwrap.wrap(text, 80, break_on_hyphens=False) if sys.stderr.isatty() else [text]),
-        err=True,
-    )
+    lines = [f"gramwatt: {message}"]
+    if sys.stderr.isatty():
+        from gramwatt.collectors.cli.summary import wrapped  # most commands start without it
+
+        lines = wrapped(lines[0])
+    show(*lines, err=True)
     raise typer.Exit(code)
 
 

@@ -193,8 +193,9 @@ class AmdSmi(LibraryPort):
         return sensors
 
     def _may_use(self, handle: Any) -> bool:
-        """Return whether a job may open a GPU's render node, or its node is not known: in a
-        container amdsmi lists those of the whole machine (ROCm-docker #49).
+        """Return whether a job may open a GPU's render node; True where no node is known.
+
+        In a container amdsmi lists the GPUs of the whole machine (ROCm-docker #49).
         """
         folder = self.root / "sys/bus/pci/devices" / self._address(handle) / "drm"
         nodes = [f"dri/{node.name}" for node in folder.glob("renderD*")]

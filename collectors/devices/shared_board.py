@@ -344,7 +344,7 @@ class SharedLedger(Ledger):
 
     def _users(self) -> tuple[GpuUser, ...] | None:
         """Return the processes on the device; None where the driver does not list them."""
-        if self._share < 1:  # those of a board are not those of its slice
+        if self._share < 1:  # the driver lists the processes of the whole board
             return None
         return offered(lambda: self._port.users(self._board.ordinal))
 

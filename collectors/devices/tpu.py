@@ -57,12 +57,10 @@ class Tpu(DevicePort):
         """Return whether a job may open a chip. Newer ones are passed through by vfio, as other
         devices are too: there the PCI vendor decides.
         """
-        root = place.root
-        if may_open(root, "accel[0-9]*", "accel/accel[0-9]*") and PCI_ID in accelerator_makers(
-            root
-        ):
+        root, older = place.root, "accel[0-9]*"
+        if PCI_ID in accelerator_makers(root) and may_open(root, older, f"accel/{older}"):
             return True
-        return may_open(root, "accel[0-9]*", "vfio/[0-9]*") and bool(pci_devices(root, PCI_ID))
+        return may_open(root, older, "vfio/[0-9]*") and bool(pci_devices(root, PCI_ID))
 
     def __init__(
         self,

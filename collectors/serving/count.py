@@ -20,7 +20,8 @@ from gramwatt.sci.records.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
 SERVICE = "service."
 """What begins the units that divide the energy, and are not R."""
 LONGEST_UNREAD_NS = 12 * NS_PER_S
-"""Two readings may be missed at the end without a word: docs name what a death loses."""
+"""At the end two missed readings are not reported: what a server counts just before its death is
+lost anyway (docs/serving.md)."""
 LEAST_STEP = 1e-9
 """Relative: a sum that is printed with fewer digits than it has may seem to go back."""
 

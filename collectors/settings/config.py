@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.keys import STORED_FILE, home_key_for, is_loopback, stored_key
 from gramwatt.collectors.settings.orchestrators import run_name
+from gramwatt.collectors.settings.platform import FALSE_WORDS
 from gramwatt.sci.figures.notices import Notice
 from gramwatt.sci.records.records import JOB_KINDS, UNIT_PATTERN
 
@@ -31,7 +32,6 @@ PROJECT_FILE = "gramwatt.toml"
 ENVIRONMENT = "environment"
 SECRETS = frozenset({"api_key"})
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
-FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 PUE_MAX = 5.0
 """Highest PUE a journal record may carry (gramwatt.sci.records.records refuses more)."""
 OTHER_VARIABLES = frozenset(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
 WINDOWS = (
     "gramwatt measures on Linux and macOS; on Windows the job goes on unmeasured. "
     "Run it inside WSL 2 to have it measured"
@@ -30,4 +31,4 @@ def switched_off() -> bool:
 
 def is_set(name: str) -> bool:
     """Say whether a variable switches something on."""
-    return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
+    return os.environ.get(name, "").strip().lower() not in FALSE_WORDS

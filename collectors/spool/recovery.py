@@ -10,7 +10,6 @@ from gramwatt.collectors.settings import files
 from gramwatt.collectors.settings.identity import safe_id
 from gramwatt.collectors.spool.counts import CountedSoFar, Processes
 from gramwatt.collectors.spool.spool import LOCK, SpoolFolder, WriterFile, acquire
-from gramwatt.collectors.track.counts import JobFolder
 from gramwatt.sci.figures.errors import RecordError
 from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.records.records import (
@@ -46,7 +45,7 @@ def close_dead(folder: SpoolFolder, *, strict: bool = False) -> bool:
         for dead in unclosed:
             _write_end(folder, dead, records)
         for dead in unclosed:  # what they had counted is in the journal now
-            _memory(dead.state).finish()
+            dead.memory.finish()
     except OSError:  # no room or no right to write: the next run tries again
         return False
     except Exception as error:  # another release's lines, or none at all
@@ -76,7 +75,7 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
     if job is not None:
         opening |= {"project": job.project, "name": job.name, "kind": job.kind, "units": job.units}
     lines: list[AnyRecord] = [JobRecord(**base, seq=1, **opening)]
-    counts = _counted(state, last)
+    counts = _counted(dead, last)
     lines += [CountRecord(**base, seq=2 + n, **fields) for n, fields in enumerate(counts)]
     lost = f"job-lost: {CODES['job-lost']}"
     closing: dict[str, Any] = {"ended_at": last, "state": "lost", "notices": (*notices[:63], lost)}
@@ -85,9 +84,9 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
     files.replace_text(folder.path / f"{writer}.jsonl", text, synced=True)
 
 
-def _counted(state: dict[str, Any], at: datetime) -> list[dict[str, Any]]:
+def _counted(dead: WriterFile, at: datetime) -> list[dict[str, Any]]:
     """Return the fields of count lines with what the job's processes have left in memory."""
-    folder = _memory(state)
+    folder, state = dead.memory, dead.state or {}
     processes = Processes(folder, lambda _pid: None)
     processes.enter()
     for process in processes:
@@ -97,10 +96,6 @@ def _counted(state: dict[str, Any], at: datetime) -> list[dict[str, Any]]:
     counts.update(processes.totals(), at_ns)
     folder.close()
     return [{"counter": state.get("counter"), **fields} for fields in counts.open()]
-
-
-def _memory(state: dict[str, Any] | None) -> JobFolder:
-    return JobFolder(str((state or {}).get("memory")))
 
 
 def _last_seen(records: list[AnyRecord]) -> datetime | None:

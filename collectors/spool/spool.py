@@ -52,6 +52,11 @@ class WriterFile(Struct, frozen=True):
     resumes: str | None
     state: dict[str, Any] | None
 
+    @property
+    def memory(self) -> JobFolder:
+        """The job's folder in memory, perhaps gone."""
+        return JobFolder(str((self.state or {}).get("memory")))
+
 
 def spool_root(home: Path) -> Path:
     """Return the folder that holds all jobs' spools."""
@@ -158,8 +163,7 @@ class SpoolFolder:
         Its processes start another meter, which goes on from what this folder has; or one that
         they have started, and that holds the lock in memory, has not got so far yet.
         """
-        writers = self.writers()
-        memory = (JobFolder(str((i.state or {}).get("memory"))) for i in writers if not i.ended)
+        memory = (writer.memory for writer in self.writers() if not writer.ended)
         return any(
             not folder.finished and (folder.lives() or _held(Path(folder.at(METER_LOCK))))
             for folder in memory

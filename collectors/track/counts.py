@@ -439,8 +439,8 @@ def remove_left_over() -> None:
     for name in _listed(root) if root else ():
         folder = JobFolder(f"{root}/{name}")
         if os.path.exists(folder.at(CLOSED)):
-            is_journaled = folder.finished and not folder.status().get("unwritten")
-            if is_journaled and _age_s(folder.at(CLOSED)) > KEPT_S:
+            is_old = _age_s(folder.at(CLOSED)) > KEPT_S
+            if is_old and folder.finished and not folder.status().get("unwritten"):
                 folder.discard()
         elif _age_s(folder.path) > UNMETERED_S and not folder.is_metered():
             folder.remove()

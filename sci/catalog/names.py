@@ -215,7 +215,7 @@ class Names:
         raise LookupFailed(self._what, name, self.close(name))
 
     def close(self, name: str) -> tuple[str, ...]:
-        """Return the ids that an unknown name may mean, those of names that hold it first."""
+        """Return the ids that an unknown name may mean, first the names that have all its words."""
         read = re.sub(r"\S*\d\S*", lambda word: word[0].translate(DIGITS), name)
         meant = self.meant(read) if read != name else ()
         return tuple(dict.fromkeys((*meant, *self.holders(name), *self.hints(name))))[:HINTS]

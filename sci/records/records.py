@@ -36,7 +36,7 @@ _NO_NUMBER = re.compile(rb"(?<=[:,\[ ])(?:NaN|-?Infinity)(?=[,}\] ])")
 LONGEST_S = 86_400.0
 """The longest interval [s]: a day."""
 _UNIQUE_ID = re.compile(r"(GPU|MIG)-|.*[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-"""Ids that no two hosts share: those of NVML and HIP, and any with a UUID in it."""
+"""Ids that no two hosts share: ids of NVML and HIP, and ids with a UUID."""
 NESTED_MOST = 16
 """How deep an unknown field may be nested."""
 LINE_MAX_B = 2**20

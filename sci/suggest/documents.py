@@ -118,7 +118,7 @@ class SuggestDoc(Struct, kw_only=True):
     """The answer: one sentence, then the rows by expected carbon, then what would make it surer.
 
     `lead` is the id of the row that the sentence names first, null where it names none; `named` are
-    those of the other rows that it names.
+    the ids of the other rows in it.
     `compared_with` names the present run ("4 x NVIDIA V100", or a job), null without one; then
     ratios are over the first row. `reasons` hold for all rows. `refused` says why hardware is not
     ranked, null where it is. `estimate` is the carbon of the present run, where enough is known.

@@ -323,10 +323,10 @@ def _with_estimates(
 
     Their spread against each other stays: an estimate errs alike on all.
     """
-    known = [item for row in rows if (item := estimates.get(row.target or ""))]
-    if not rows or len(known) < len(rows):
+    estimated = [item for row in rows if (item := estimates.get(row.target or ""))]
+    if not rows or len(estimated) < len(rows):
         return rows
-    first = min(estimated.figures for estimated in known)
+    first = min(item.figures for item in estimated)
     timed = work.request.tokens is not None
 
     def over(log: Log | None, figure: float, least: float) -> Log | None:
@@ -343,7 +343,7 @@ def _with_estimates(
             time_h=answer.time_h if timed else None,
             g_per_million_tokens=answer.g_per_million_tokens,
         )
-        for row, (answer, figures) in zip(rows, known, strict=True)
+        for row, (answer, figures) in zip(rows, estimated, strict=True)
     ]
 
 

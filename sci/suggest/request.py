@@ -93,8 +93,8 @@ class SuggestRequest(msgspec.Struct, frozen=True, kw_only=True):
     are per device, `hours` [h] is wall time, `utilisation` the busy share, 0 to 1. `host_power_w`
     [W] is the mean power of all hosts of the job together, without its devices. `ownership` says
     how the hardware is had, `pace` what sets the speed of the job, `runs_per_year` how often such a
-    job runs. `activated_parameters` are those of a mixture of experts that one token passes, of all
-    `model_parameters`.
+    job runs. `activated_parameters` are the parameters that one token passes in a mixture of
+    experts, a part of `model_parameters`.
     """
 
     hardware: Text | None = None

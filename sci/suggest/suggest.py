@@ -288,8 +288,9 @@ def _tried_first(work: Work, lead: AnswerDoc, answers: Sequence[AnswerDoc]) -> S
     tried = _untried(answers)
     if lead.odds is None or lead.odds < ADVISED:
         return tried
-    first = "batching" if work.steps_environments else "fewer-nodes" * (not work.request.trains)
-    return [row for row in tried if row.action == first]
+    if work.steps_environments:
+        return [row for row in tried if row.action == "batching"]
+    return [row for row in tried if row.action == "fewer-nodes" and not work.request.trains]
 
 
 def _list(rows: Sequence[AnswerDoc]) -> str:
