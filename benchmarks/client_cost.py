@@ -32,7 +32,7 @@ from gramwatt import track
 from gramwatt.collectors.integrations.pytorch import count_batches
 from gramwatt.collectors.integrations.tracked_run import TrackedRun, batch_size
 
-LIMITS = {"import_ms": 50.0, "start_ms": 5.0, "mark_ms": 0.003, "memory_mb": 5.0}
+LIMITS = {"import_ms": 25.0, "start_ms": 5.0, "mark_ms": 0.003, "memory_mb": 4.0}
 """What the client may cost (docs/python-api.md); stop has none, as it waits for a last reading."""
 UNITS = {"import_ms": "ms", "start_ms": "ms", "mark_ms": "ms", "stop_ms": "ms", "memory_mb": "MB"}
 COUNTS, BLOCKS = 1_000_000, 20_000

@@ -11,7 +11,7 @@ import time
 _PATIENT = """
 from gramwatt.__main__ import main
 from gramwatt.collectors.cli import run
-from gramwatt.collectors.track import session as client
+from gramwatt.collectors.track import client
 run.BUDGET_LIMIT_S = run.BUDGET_STORE_LIMIT_S = run.SENT_TIMEOUT_S = 60.0
 client.CLOSE_TIMEOUT_S = 60.0
 client.Client.wait_ready.__defaults__ = (60.0,)

@@ -36,14 +36,9 @@ from gramwatt.collectors.settings.orchestrators import ELSEWHERE
 from gramwatt.collectors.settings.platform import switched_off
 from gramwatt.collectors.settings.proc import environ_of, parent_of, system_text
 from gramwatt.collectors.spool.score import preload_engine
+from gramwatt.collectors.track.client import COMMAND, TRACK, WORKER, Client
 from gramwatt.collectors.track.messages import print_message
-from gramwatt.collectors.track.session import (
-    COMMAND,
-    JOB_SETTINGS,
-    TRACK,
-    WORKER,
-    Client,
-)
+from gramwatt.collectors.track.session import JOB_SETTINGS
 
 if TYPE_CHECKING:
     from gramwatt.collectors.cli.counts import RunCounts

@@ -26,8 +26,7 @@ from gramwatt.collectors.settings.launches import enclosing_job, job_id
 from gramwatt.collectors.settings.orchestrators import ELSEWHERE
 from gramwatt.collectors.settings.platform import refused, switched_off
 from gramwatt.collectors.track.launch import ask_sync
-from gramwatt.collectors.track.messages import print_lines, print_message
-from gramwatt.collectors.track.session import quiet
+from gramwatt.collectors.track.messages import print_lines, print_message, quiet
 from gramwatt.sci.records.records import SERVING
 
 TYPE_CHECKING = False

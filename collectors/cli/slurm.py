@@ -22,9 +22,9 @@ import typer
 from gramwatt.collectors.cli.exit_codes import USAGE
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.proc import process_start_ns
+from gramwatt.collectors.track.client import Client
 from gramwatt.collectors.track.counts import clock_ns
 from gramwatt.collectors.track.messages import print_message
-from gramwatt.collectors.track.session import Client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -42,8 +42,8 @@ from gramwatt.collectors.spool.spool import (
     usable_home,
 )
 from gramwatt.collectors.spool.writer import Journal
+from gramwatt.collectors.track.client import COMMAND
 from gramwatt.collectors.track.counts import JobFolder
-from gramwatt.collectors.track.session import COMMAND
 from gramwatt.sci.figures.notices import CODES, FOR_USER
 from gramwatt.sci.figures.unit_names import misspelt
 from gramwatt.sci.records.records import (

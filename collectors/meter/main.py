@@ -27,8 +27,8 @@ from gramwatt.collectors.settings.installation import has_service
 from gramwatt.collectors.spool.counts import Processes
 from gramwatt.collectors.spool.score import Ended, lines, preload_engine, report_location
 from gramwatt.collectors.spool.spool import SpoolFolder
+from gramwatt.collectors.track.client import COMMAND
 from gramwatt.collectors.track.counts import PRINTED, JobFolder, remove_left_over
-from gramwatt.collectors.track.session import COMMAND
 
 FIRST_SYNC_NS, SYNC_EVERY_NS = NS_PER_S // 3, 30 * NS_PER_S
 """When a server is sent what is journaled of a running job: soon after its start, so that it is in

@@ -18,8 +18,8 @@ from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.settings.json_lines import decoded
 from gramwatt.collectors.settings.proc import process_exists
 from gramwatt.collectors.spool.intervals import moment
+from gramwatt.collectors.track.client import WORKER
 from gramwatt.collectors.track.counts import ENDED, LINES, NUMBER_B, TOTALS, JobFolder
-from gramwatt.collectors.track.session import WORKER
 from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.records.records import UNIT_PATTERN, WINDOW_UNIT, CountRecord
 

@@ -7,6 +7,8 @@ import os
 import stat
 import sys
 
+from gramwatt.collectors.settings.platform import is_set
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,11 @@ def _spelt(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 codecs.register_error(SPELT, _spelt)
+
+
+def quiet() -> bool:
+    """Say whether GRAMWATT_QUIET asks for no line at a job's end."""
+    return is_set("GRAMWATT_QUIET")
 
 
 def print_message(text: str) -> None:

@@ -27,7 +27,7 @@ from tests.collectors.track.test_end_to_end import environ, home, meters, wait_u
 JOB = """
 import mmap, multiprocessing, os, struct, sys, time
 from gramwatt import track
-from gramwatt.collectors.track import session as client
+from gramwatt.collectors.track import client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 
 def work(job, seconds, ways):

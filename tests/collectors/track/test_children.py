@@ -23,7 +23,7 @@ from tests.collectors.track.test_end_to_end import (  # noqa: F401
 HEAD = """
 import copy, multiprocessing, os, pickle, signal, sys, time
 from gramwatt import track
-from gramwatt.collectors.track import session as client
+from gramwatt.collectors.track import client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 """
 

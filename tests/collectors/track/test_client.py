@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.track import client as client_module
 from gramwatt.collectors.track import counts, messages
-from gramwatt.collectors.track import session as client_module
+from gramwatt.collectors.track.client import Client
 from gramwatt.collectors.track.counts import JobFolder
-from gramwatt.collectors.track.session import Client
 from tests.collectors.memory import file_of, folders
 
 FAKE = Path(__file__).parents[1] / "fake_meter.py"
@@ -163,7 +163,7 @@ def test_meters_that_are_started_again_are_few_and_spaced(tmp_path, monkeypatch)
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
     monkeypatch.setattr(client_module, "spawn_meter", lambda *_: launches.append(now[0]))
     monkeypatch.setattr(messages, "_reported", set())
-    monkeypatch.setattr("gramwatt.collectors.track.session.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("gramwatt.collectors.track.client.time.monotonic", lambda: now[0])
     client = Client("j", "track", {})
     client.start()
     for _ in range(2000):

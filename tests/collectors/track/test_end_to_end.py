@@ -122,7 +122,7 @@ def covered_once(found: list[IntervalRecord], least_s: float) -> bool:
 PREPARED = """
 import os, sys, time
 from gramwatt import track
-from gramwatt.collectors.track import session as client
+from gramwatt.collectors.track import client
 client.CLOSE_TIMEOUT_S = 60.0  # a busy machine needs more than 2 s to close a job
 
 def ready(job):

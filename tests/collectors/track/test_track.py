@@ -507,7 +507,7 @@ def test_the_unit_pattern_is_the_records_own():
 
 SCRIPT = """
 import json, os, subprocess, sys
-from gramwatt.collectors.track import session as client
+from gramwatt.collectors.track import client
 
 def spawn(lock, folder):
     command = [sys.executable, sys.argv[1], folder, sys.argv[2]]
