@@ -392,6 +392,7 @@ class IntensityDoc(Struct):
     The points of the signal and basis that scores use cover it without a gap; of others there are
     those that are stored. `forecast` is what plans expect of the span's hours from now on, by a
     forecast or what is usual for the hour; empty where nothing is known but the annual value.
+    `forecast_method` is how its first hour is known, as in a plan; null where it is empty.
     `timezone` is the zone's name in the IANA database, null where it spans several. `stored` are
     all series with values in the span.
     """
@@ -402,5 +403,6 @@ class IntensityDoc(Struct):
     basis: str
     points: list[IntensityPointDoc]
     forecast: list[IntensityPointDoc]
+    forecast_method: str | None
     stored: list[IntensitySeriesDoc]
     notices: list[Notice]

@@ -44,12 +44,13 @@ savings that are stated come within this range, and seven in ten within the narr
 WINDOW = "intensity of the planned hours"
 """The input of a saving that the window's intensity is, beside that of starting at once."""
 IMPORT = "import the zone's hours (gramwatt import intensity) or set a provider of forecasts"
-_BASIS = {
+BASES = {
     "forecast": "By a forecast of the grid.",
     "history-profile": "By the last days; a forecast needs four months of the zone's hours.",
     "usual-hours": "Usual for {month}; today's weather is not known.",
     "annual": "By annual values; the hours are not known.",
 }
+"""How what is expected is known, for people."""
 
 Advice = Literal["wait", "move", "start-now", "unknown"]
 
@@ -280,16 +281,17 @@ def _horizon(job: _Job, known: Outlook) -> list[Notice]:
 
 def _summary(job: _Job, advice: Advice, chosen: _Choice, best: _Choice, now: datetime) -> str:
     """Return the answer in words; `best` is what would be done if its saving were likely."""
-    at_once = "starting now"
+    starts = "now"
     if job.earliest > exact_hour(now) + TOLERANCE_H:
-        at_once = f"starting at {_when(job.earliest, chosen.zone, now)}"
+        starts = f"at {_when(job.earliest, chosen.zone, now)}"
+    at_once = f"starting {starts}"
     if advice == "unknown":
         place = f"The hours of {chosen.zone} are not known: no start is known to be better"
         if best.moves and best.odds is not None:
             place += f", and whether {best.zone} emits less is {odds_text(best.odds)}"
         return f"{place}. To know, {IMPORT}."
     month = f"{moment_of(job.earliest):%B}"
-    basis = _BASIS[chosen.found.at(chosen.slots[0][0]).method].format(month=month)
+    basis = BASES[chosen.found.at(chosen.slots[0][0]).method].format(month=month)
     if chosen.advised and chosen.saving and chosen.odds is not None:
         begins = chosen.slots[0][0]
         when = _when(begins, chosen.zone, now)
@@ -297,7 +299,7 @@ def _summary(job: _Job, advice: Advice, chosen: _Choice, best: _Choice, now: dat
         if chosen.moves:
             what = f"Run in {chosen.zone}" + (f" at {when}" if begins > job.earliest else "")
         return f"{what}: {_saves(chosen.saving, at_once)}, {odds_text(chosen.odds)}. {basis}"
-    start = at_once.replace("starting", "Start")
+    start = f"Start {starts}"
     if best.saving is None or best.odds is None or best.saving.value <= LEAST_SAVING:
         until = _when(job.deadline, chosen.zone, now)
         return f"{start}: no later start until {until} is expected to save more than 1 %. {basis}"

@@ -89,6 +89,7 @@ class Change(Struct, frozen=True, kw_only=True):
     energy_kwh: Quantity | None = None
     time_h: Quantity | None = None
     g_per_million_tokens: Quantity | None = None
+    unknown: str | None = None
     reasons: Sequence[str] = ()
     sources: Sequence[str] = ()
 
@@ -151,6 +152,7 @@ class Change(Struct, frozen=True, kw_only=True):
             break_even_h=_bare(self.break_even_h),
             buy=self.buy,
             basis=self.basis,
+            unknown=self.unknown,
             reasons=list(self.reasons),
             sources=list(dict.fromkeys(self.sources)),
         )

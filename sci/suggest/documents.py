@@ -71,12 +71,13 @@ class AnswerDoc(Struct, kw_only=True):
 
     Without present hardware they are over the first row. `odds` is the probability that the row
     emits less carbon than the present run, or than the first row without one (of the first row:
-    than the second); null where nothing tells. `advised` says that it is at least 0.7. Absolute
-    figures are those of the whole run: `time_h` [h], `energy_kwh` [kWh] with its share of hosts,
-    `carbon_g` and `saved_g` [gCO2e]; `yearly_kg` [kgCO2e/year] is what it saves in a year, where
-    it is known how often the job runs. `g_per_million_tokens` [gCO2e] is that of a served model, as
-    an estimate gives it. `break_even_h` are the hours of this work after which hardware that is
-    bought for it has repaid its making, and `buy` is the sentence on that.
+    than the second); null where nothing tells: why hardware has none is `unknown`. `advised` says
+    that it is at least 0.7. Absolute figures are those of the whole run: `time_h` [h], `energy_kwh`
+    [kWh] with its share of hosts, `carbon_g` and `saved_g` [gCO2e]; `yearly_kg` [kgCO2e/year] is
+    what it saves in a year, where it is known how often the job runs. `g_per_million_tokens`
+    [gCO2e] is that of a served model, as an estimate gives it. `break_even_h` are the hours of this
+    work after which hardware that is bought for it has repaid its making, and `buy` is the sentence
+    on that.
     """
 
     id: str
@@ -100,8 +101,13 @@ class AnswerDoc(Struct, kw_only=True):
     break_even_h: Quantity | None = None
     buy: str | None = None
     basis: Basis = "data-sheets"
+    unknown: str | None = None
     reasons: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
+
+
+MISFIT = "does not fit"
+"""The word of what has too little memory."""
 
 
 class LeftOutDoc(Struct):

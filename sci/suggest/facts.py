@@ -17,7 +17,7 @@ from gramwatt.sci.catalog.instances import SLICED, Instance
 from gramwatt.sci.estimate.serving import MARGIN, WEIGHT_BYTES, Model
 from gramwatt.sci.figures.formatting import percent
 from gramwatt.sci.figures.units import BYTES_PER_GIB
-from gramwatt.sci.suggest.documents import LeftOutDoc
+from gramwatt.sci.suggest.documents import MISFIT, LeftOutDoc
 from gramwatt.sci.suggest.request import SuggestRequest
 
 BYTES = {**WEIGHT_BYTES, "fp64": 8.0}
@@ -197,7 +197,7 @@ def left_out(
     elif need and part.memory_gb and not need.fits(part.memory_gb, count):
         if need.streams(part):
             return None
-        word = "does not fit"
+        word = MISFIT
         has = f"{part.memory_gb:g} GiB" if need.each_gib else f"{count:g} x {part.memory_gb:g} GiB"
         reason = f"needs {need.least_gib:.1f} GiB, has {has} ({need.arithmetic})"
         fix = _fitting(request, part, count, need)

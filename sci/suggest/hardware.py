@@ -463,8 +463,6 @@ def _row(work: Work, device: Device, count: float, *, in_turn: bool = False) -> 
             time, board = time + SCALING, board + SCALING if board else None
     if not waits:
         time, board = _linked(work, device, count, time, board, reasons)
-    if board is None:
-        reasons.append(f"no published power of {device.part.label} under load was found")
     row = _priced(work, device, count, compared, time, board, reasons)
     if work.classified.name is None and row.probability is not None:
         row = replace(row, odds=min(row.probability, GUESSED_MOST))
@@ -482,7 +480,7 @@ def _priced(
 ) -> Change:
     """Return the row with carbon, what buying means, and what the change takes."""
     part, ratio = device.part, count / work.count
-    energy = carbon = hours = buy = None
+    energy = carbon = hours = buy = unknown = None
     condition: Condition | None = None
     if board is not None:
         energy = with_hosts(work, time, board, devices=ratio, target=device)
@@ -499,6 +497,11 @@ def _priced(
         if compared.narrow:
             condition = "four-bits"
             reasons.append("it is taken to compute in 4 bits: in 8 bits it gains less")
+    if board is None:
+        unknown = f"no published power of {part.label} under load was found"
+    elif carbon is None and not work.hours:
+        unknown = "how long the work takes is not known, over which what is bought is spread"
+    reasons += [unknown] if unknown else []
     reasons += _notes(work, device, count)
     label, action, rented = f"{count:g} x {part.label}", _action(work, device, count), None
     if action == "instance":
@@ -524,6 +527,7 @@ def _priced(
         break_even_h=hours,
         buy=buy,
         condition=condition,
+        unknown=unknown,
         reasons=reasons,
         sources=(*compared.sources, f"catalog {device.board.id} ({', '.join(part.sources)})"),
     )

@@ -20,6 +20,7 @@ from gramwatt.sci.suggest.change import Change, Condition
 from gramwatt.sci.suggest.documents import (
     ADVISED,
     HARDWARE,
+    MISFIT,
     SURE,
     Action,
     AnswerDoc,
@@ -151,7 +152,7 @@ def _shown(work: Work, rows: Sequence[LeftOutDoc]) -> list[LeftOutDoc]:
         return list(rows)
     if work.device is not None and not work.misfit:
         return []
-    return [row for row in rows if row.word == "does not fit" and row.fix]
+    return [row for row in rows if row.word == MISFIT and row.fix]
 
 
 def _surer(work: Work, lead: AnswerDoc | None, conditions: Mapping[str, Condition]) -> list[str]:
@@ -160,13 +161,14 @@ def _surer(work: Work, lead: AnswerDoc | None, conditions: Mapping[str, Conditio
     by_host = lead is not None and conditions.get(lead.id) in ("host", "partly-host")
     missing = (
         ("host_power_w", present and by_host),
+        ("hours", present and work.hours is None and request.ownership == "to-buy"),
         ("workload_class", work.classified.name is None),
         ("precision", request.precision is None),
         ("mean_power_w", present and request.mean_power_w is None),
         ("peak_memory_gb", present and work.need is None),
         ("model_parameters", not present and request.model_parameters is None),
         ("batch_size", served and request.batch_size is None),
-        ("hours", present and work.hours is None),
+        ("hours", present and work.hours is None and request.ownership != "to-buy"),
         ("zone", work.place.zone is None),
         ("framework", request.framework is None),
     )
@@ -255,13 +257,9 @@ def _asked(
         gain = f"{_less(row.carbon_ratio, row.odds)}{_in_time(work, row)}"
         return row, f"{row.label} {how}: {gain}."
     if rows:
-        return rows[0], _not_known(rows[0])
+        why = rows[0].unknown or "see --why"
+        return rows[0], f"Whether {rows[0].label} emits less is not known: {why}."
     return None, f"{out[0].label} is left out: {out[0].word}." if out else ""
-
-
-def _not_known(row: AnswerDoc) -> str:
-    why = next((text for text in row.reasons if "was found" in text), "see --why")
-    return f"Whether {row.label} emits less is not known: {why}."
 
 
 def _start(lead: AnswerDoc, best: AnswerDoc | None, refused: bool) -> str:

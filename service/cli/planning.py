@@ -299,6 +299,7 @@ def intensity(
 def _day_lines(answer: IntensityDoc, day: list[IntensityPointDoc], annual: float) -> list[str]:
     """Return the coming 24 hours: when they are cleanest, then each hour in UTC and local time."""
     from gramwatt.sci.grid.local_time import local_text
+    from gramwatt.sci.planning.plan import BASES
 
     values = [point.intensity_g_per_kwh.value for point in day]
     runs = [sum(values[n : n + RUN_H]) / RUN_H for n in range(HOURS - RUN_H + 1)]
@@ -307,8 +308,7 @@ def _day_lines(answer: IntensityDoc, day: list[IntensityPointDoc], annual: float
     until = begins + timedelta(hours=RUN_H)
     local = local_text(begins, answer.zone)
     less = round(100 * (1 - runs[best] / now))
-    usual = day[0].quality == "profile" and "usual hours" in day[0].intensity_g_per_kwh.source
-    basis = f"Usual for {begins:%B}; today's weather is not known." if usual else "By a forecast."
+    basis = BASES[answer.forecast_method or "annual"].format(month=f"{begins:%B}")
     lines = _wrapped(
         f"{answer.zone}: cleanest {begins:%H:%M} to {until:%H:%M} UTC"
         + (f" ({local})" if local else "")

@@ -6,7 +6,7 @@ history is not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
@@ -235,10 +235,14 @@ def intensity_over(
     """
     row, lookup = service.catalog.zone(zone), StoredIntensity(service, signal, basis)
     key = row.zone
-    now, expected = max(start, service.now()), []
+    now, expected, method = max(start, service.now()), [], None
     if (signal, basis) == SCORED:
         points: Sequence[IntensityPoint] = lookup.points(zone, start, end)
-        expected = list(_expected(service, zone, now, end)) if now < end else []
+        if now < end:
+            outlook = zone_data(service, zone, service.now()).outlook(now, end, STEP_H)
+            if outlook.method != "annual":
+                method = outlook.method
+                expected = list(map(_doc, _steps(outlook, now, end)))
     else:
         points = list(lookup.stored(zone, start, end))
     stored = series_of(service, key, start, end)
@@ -249,7 +253,8 @@ def intensity_over(
         signal=points[0].signal if points else signal,
         basis=points[0].basis if points else basis,
         points=list(map(_doc, points)),
-        forecast=list(map(_doc, expected)),
+        forecast=expected,
+        forecast_method=method,
         stored=[
             IntensitySeriesDoc(
                 signal=row.signal,
@@ -283,13 +288,6 @@ def _notices(
     text = unused_text(zone, " and ".join(kinds))
     text += " The annual value stands in." if annual else ""
     return [Notice("intensity-unused", text, "intensity_g_per_kwh")]
-
-
-def _expected(
-    service: Service, zone: str, start: datetime, end: datetime
-) -> Iterable[IntensityPoint]:
-    outlook = zone_data(service, zone, service.now()).outlook(start, end, STEP_H)
-    return [] if outlook.method == "annual" else _steps(outlook, start, end)
 
 
 def _steps(outlook: Outlook, start: datetime, end: datetime) -> Iterator[IntensityPoint]:

@@ -117,6 +117,24 @@ def test_what_nothing_tells_is_refused_with_what_to_do(change: dict[str, Any], t
     assert not any(row.action in HARDWARE for row in answer.answers)
 
 
+@pytest.mark.parametrize(
+    ("change", "why", "surer"),
+    [
+        ({"candidates": ["google-tpu-v4"], "hours": 10}, "no published power of Google", False),
+        ({"candidates": [A100], "ownership": "to-buy"}, "how long the work takes", True),
+    ],
+)
+def test_hardware_without_odds_says_why(change: dict[str, Any], why: str, surer: bool) -> None:
+    answer = ask(hardware=V100, kind="training", zone="DE", **change)
+    row = answer.answers[0]
+    assert (row.odds, row.carbon_ratio) == (None, None)
+    assert row.unknown is not None
+    assert row.unknown.startswith(why)
+    assert f"emits less is not known: {row.unknown}." in answer.summary
+    assert row.unknown in row.reasons
+    assert (answer.surer[0] == "hours") == surer
+
+
 def test_a_refused_question_still_has_places() -> None:
     answer = ask(hardware=H100, kind="training", precision="fp64", hours=10, region="gcp:us-east4")
     assert answer.refused

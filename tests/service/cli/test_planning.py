@@ -144,6 +144,7 @@ def test_a_zones_hours_are_listed():
         "basis",
         "points",
         "forecast",
+        "forecast_method",
         "stored",
         "notices",
     }
@@ -169,6 +170,17 @@ def test_a_zones_coming_day_is_two_rows_of_hours():
     ]
     assert max(values) > min(values) > 0
     assert max(map(len, lines)) <= 80
+
+
+def test_a_coming_day_by_the_last_days_is_no_forecast(tmp_path):
+    hours = range(24 * 30)
+    first = datetime.now(UTC).replace(minute=0) - timedelta(hours=len(hours))
+    rows = [f"{first + timedelta(hours=n):%Y-%m-%dT%H:%MZ},{200 + n % 24}" for n in hours]
+    path = tmp_path / "es.csv"
+    path.write_text("\n".join(["start_utc,g_per_kwh", *rows]))
+    assert gramwatt("import", "intensity", str(path), *FLAGS)[0] == 0
+    head = " ".join(gramwatt("intensity", "ES")[1].split("UTC  ")[0].split())
+    assert "By the last days; a forecast needs four months" in head
 
 
 def test_a_plan_over_several_places_shows_all_of_them():

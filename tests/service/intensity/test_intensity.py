@@ -393,10 +393,14 @@ def test_the_coming_hours_of_a_zone_are_forecast(client, light, clock, tmp_path)
         assert figure["value"] == pytest.approx(list(sunny(1))[hour], rel=0.03)
         assert figure["low"] <= figure["value"] <= figure["high"]
     # Without a history there are the usual hours; where only the annual value is known, nothing.
-    usual = client.get(f"/v1/intensity/DE?{span}").json["forecast"]
+    assert answer["forecast_method"] == "forecast"
+    answer = client.get(f"/v1/intensity/DE?{span}").json
+    usual = answer["forecast"]
+    assert answer["forecast_method"] == "usual-hours"
     assert {point["quality"] for point in usual} == {"profile"}
     assert usual[-1]["end"] == "2026-06-03T12:00:00Z"
-    assert client.get(f"/v1/intensity/TW?{span}").json["forecast"] == []
+    answer = client.get(f"/v1/intensity/TW?{span}").json
+    assert (answer["forecast"], answer["forecast_method"]) == ([], None)
 
 
 def test_a_plan_that_cannot_be_made_is_refused(client):
