@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
 from gramwatt.collectors.doctor.finding import Finding, State, Target
 from gramwatt.collectors.host.codecarbon import HOST_SOURCE, reads_more
-from gramwatt.collectors.host.machine import RAM, is_virtual, this_machine
+from gramwatt.collectors.host.machine import CPU, RAM, is_virtual, this_machine
 from gramwatt.collectors.host.model import power_of
 from gramwatt.collectors.host.rapl import POWERCAP, Counters, find_counters, read_counters
 from gramwatt.collectors.settings.installation import install_command
@@ -65,16 +65,22 @@ def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
         text = f"{', '.join(still)} stands still, as in some virtual machines"
         return _estimated(target, "RAPL", "limited", text)
     detail = f"{', '.join(names)} readable and read directly, from the job's first moment"
+    if paths := counters.denied_of(RAM):
+        text = f"{counters.denied_text(RAM)}, so that its power is estimated; {detail}"
+        return Finding("RAPL", "limited", text, _permit(root, paths), "measured")
     return Finding("RAPL", "ok", detail, None, "measured")
+
+
+def _permit(root: Path, paths: Iterable[Path]) -> str:
+    names = sorted({path.name for path in paths})
+    return f"sudo chmod a+r {' '.join(f'{root}/*/{name}' for name in names)}{UNTIL_BOOT}"
 
 
 def _unread(target: Target, root: Path, counters: Counters) -> Finding:
     unmask = UNMASK if target.in_container else ""
-    if counters.denied:
-        text = f"{counters.denied_text} (kernels since 5.10 let only root read the counters)"
-        names = sorted({path.name for path in counters.denied})
-        fix = f"sudo chmod a+r {' '.join(f'{root}/*/{name}' for name in names)}{UNTIL_BOOT}"
-        return _estimated(target, "RAPL", "limited", text, unmask + fix)
+    if paths := counters.denied_of(CPU):
+        text = f"{counters.denied_text(CPU)} (kernels since 5.10 let only root read the counters)"
+        return _estimated(target, "RAPL", "limited", text, unmask + _permit(root, paths))
     if is_virtual(target.root):
         text = "a virtual machine cannot read the processor's counters. Only bare metal has them"
         return _estimated(target, "RAPL", "missing", text)

@@ -35,6 +35,7 @@ LOOK_AT_S = (1, 2, 4, 8)
 """Ages of the meter at which it looks at the job's processes, before it does so at every save: so
 that the memory of a short command is seen."""
 SMALLEST_SHARE = 1e-6
+FIX = "(`gramwatt doctor` has the fix); a model estimates "
 Model = CpuModel | RamModel
 
 
@@ -213,9 +214,12 @@ class HostDevices:
             RAM: self._component(RAM, machine.memory_share, ram, counters),
         }
         # A virtual machine has no counters, and its user nothing to do about it.
-        absent = readable.denied or not machine.virtual
+        absent = readable.denied_of(CPU) or not machine.virtual
         if (not readable.usable and absent) or (setting == "codecarbon" and not self._codecarbon):
             self._report_estimated(readable, cpu.meter)
+        elif readable.denied_of(RAM):
+            text = f"{readable.denied_text(RAM)} {FIX}the memory's energy."
+            job.notify("meter-unreadable", text)
         self._recorded: dict[str, object] = {}
         self._looks_ns: list[int] = []
 
@@ -303,12 +307,12 @@ class HostDevices:
 
     def _report_estimated(self, readable: Counters, model: str) -> None:
         text = "no counter of processor and memory is read here; a model estimates their energy."
-        if readable.denied:
-            text = f"{readable.denied_text} (`gramwatt doctor` has the fix); a model estimates the "
-            text += "processor's energy."
+        denied = readable.denied_of(CPU)
+        if denied:
+            text = f"{readable.denied_text(CPU)} {FIX}the processor's energy."
         if model == CPU_MODEL_UNLIKE:
             text += " This processor is unlike those of its evidence, so its range is wider."
-        self._job.notify("meter-unreadable" if readable.denied else "meter-source-absent", text)
+        self._job.notify("meter-unreadable" if denied else "meter-source-absent", text)
 
     def _use_model(self, why: str) -> None:
         self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")

@@ -35,6 +35,8 @@ the next one has not come back: some processors showed one that was 700 J too hi
 MIRROR_J = 1.0
 """Dies of one package whose counters differ by less show one counter twice (codecarbon #1274)."""
 DIE = re.compile(r"(package-\d+)-die-\d+$")
+MEMORY = "/dram"
+"""Ends the name of a package's memory."""
 
 
 class Domain(Struct, frozen=True):
@@ -54,30 +56,40 @@ class Step(NamedTuple):
 
 
 class Counters(Struct, frozen=True):
-    """What the powercap tree has: readable domains, and files of packages that may not be read."""
+    """What the powercap tree has: readable domains, and files of others by the domain's name."""
 
     domains: tuple[Domain, ...]
-    denied: tuple[Path, ...]
+    denied: Mapping[str, Sequence[Path]]
 
-    @property
-    def denied_text(self) -> str:
-        """Return which files cannot be read, as the begin of a sentence."""
-        names = " and ".join(sorted({path.name for path in self.denied}))
-        count = len({path.parent for path in self.denied})
-        return f"{names} of {count} processor package{'s' if count > 1 else ''} cannot be read"
+    def denied_of(self, component: str) -> list[Path]:
+        """Return the files of `cpu` or `ram` that cannot be read."""
+        named = self.denied.items()
+        return [path for name, paths in named if _component(name) == component for path in paths]
+
+    def denied_text(self, component: str) -> str:
+        """Return which files of `cpu` or `ram` cannot be read, as the begin of a sentence."""
+        paths = self.denied_of(component)
+        names = " and ".join(sorted({path.name for path in paths}))
+        count = len({path.parent for path in paths})
+        what = f"{count} processor package{'s' if count > 1 else ''}"
+        memory = "the memory of " if component == RAM else ""
+        return f"{names} of {memory}{what} cannot be read"
 
     @property
     def usable(self) -> bool:
         """Return whether every package can be read: half of them would be half of the energy."""
-        return any(domain.component == CPU for domain in self.domains) and not self.denied
+        return bool(self.of(CPU))
 
     def of(self, component: str) -> tuple[Domain, ...]:
-        """Return the domains of `cpu` or `ram`; none where not every package can be read."""
-        domains = self.domains if self.usable else ()
-        return tuple(domain for domain in domains if domain.component == component)
+        """Return the domains of `cpu` or `ram`; none where not those of every package are read."""
+        packages = [domain for domain in self.domains if domain.component == CPU]
+        names = {package.name + MEMORY * (component == RAM) for package in packages}
+        domains = tuple(domain for domain in self.domains if domain.name in names)
+        missing = len(domains) < len(names) or self.denied_of(CPU) or self.denied_of(component)
+        return () if missing else domains
 
 
-NO_COUNTERS = Counters((), ())
+NO_COUNTERS = Counters((), {})
 
 
 def find_counters(root: Path = POWERCAP) -> Counters:
@@ -100,10 +112,8 @@ def find_counters(root: Path = POWERCAP) -> Counters:
             denied.setdefault(name, unreadable or [range_])
             continue
         denied.pop(name, None)
-        component = RAM if name.endswith("/dram") else CPU
-        domains[name] = Domain(name, component, energy, range_uj)
-    files = [path for name in denied if not name.endswith("/dram") for path in denied[name]]
-    return Counters(tuple(_without_mirrors(list(domains.values()))), tuple(files))
+        domains[name] = Domain(name, _component(name), energy, range_uj)
+    return Counters(tuple(_without_mirrors(list(domains.values()))), denied)
 
 
 def read_counters(domains: Sequence[Domain]) -> dict[str, int]:
@@ -280,7 +290,11 @@ def _named(zone: Path) -> str | None:
     if name != "dram":
         return None
     package = text_of(zone.with_name(zone.name.rpartition(":")[0]) / "name")
-    return f"{package or zone.name}/dram"
+    return f"{package or zone.name}{MEMORY}"
+
+
+def _component(name: str) -> str:
+    return RAM if name.endswith(MEMORY) else CPU
 
 
 def _without_mirrors(domains: list[Domain]) -> list[Domain]:

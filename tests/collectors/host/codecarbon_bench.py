@@ -46,7 +46,7 @@ class Bench(HostBench):
         super().__init__(machine)
         self.process = FakeProcess()
         self.started = 0
-        counters = rapl.Counters((PACKAGE,), ()) if counts else rapl.NO_COUNTERS
+        counters = rapl.Counters((PACKAGE,), {}) if counts else rapl.NO_COUNTERS
         spawn = self._spawn if installed else None
         self.meter = self.begin(counters, spawn, GRAMWATT_HOST_SOURCE="codecarbon")
 

@@ -94,7 +94,7 @@ def test_where_it_reads_a_counter_that_is_the_energy(powercap, monkeypatch):
     monkeypatch.setattr(codecarbon, "START_AFTER_NS", 0)
     monkeypatch.setattr(codecarbon, "NICENESS", 0)  # no later than tests beside it
     bench = HostBench(clock=Clock())
-    host = begin(bench, powercap, rapl.Counters((PACKAGE,), ()))
+    host = begin(bench, powercap, rapl.Counters((PACKAGE,), {}))
     until(host, lambda: bench.sources()[0][1] == "measured")
     until(host, lambda: counted(bench)[0] > 200)  # attributed while others are busy beside it
     host.stop(bench.timeline.now_ns())

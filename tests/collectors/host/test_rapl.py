@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gramwatt.collectors.devices.board import Place
+from gramwatt.collectors.doctor import host as doctor
+from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
+from tests.collectors.vendor_fakes import write
 from tests.collectors.virtual_clock import VirtualClock
 
 RANGE_UJ = 262_143_328_850  # an Intel server's max_energy_range_uj
 AMD_RANGE_UJ = 65_532_610_987
+DOCS = Path(__file__).parents[3] / "docs/measuring.md"
 FIRST = rapl.Domain("package-0", "cpu", Path("/p0/energy_uj"), 262_143_328_850)
-WHOLE = rapl.Counters((FIRST,), ())
+WHOLE = rapl.Counters((FIRST,), {})
 
 
 class Powercap:
@@ -136,13 +142,53 @@ def test_dies_that_show_one_counter_twice_count_once(bench):
     assert names(bench) == ["package-0-die-0", "package-1-die-0"]
 
 
+def test_the_memory_of_a_die_that_counts_once_does_too(bench):
+    for die in (0, 1):
+        bench.cap.add(f"intel-rapl:{die}", f"package-0-die-{die}", start_uj=5_000_000_000)
+        bench.cap.add(f"intel-rapl:{die}:0", "dram", start_uj=3_000_000_000)
+    found = rapl.find_counters(bench.cap.root)
+    assert [domain.name for domain in found.of("ram")] == ["package-0-die-0/dram"]
+
+
+def test_memory_that_may_not_be_read_everywhere_is_the_models_and_said(bench):
+    for package in (0, 1):
+        bench.cap.add(f"intel-rapl:{package}", f"package-{package}", 100.0)
+        bench.cap.add(f"intel-rapl:{package}:0", "dram", 10.0)
+    del bench.cap.zones["intel-rapl:1:0"]
+    (bench.cap.root / "intel-rapl:1:0" / "energy_uj").unlink()
+    bench.job()
+    assert bench.sources() == [("rapl", "measured"), ("gramwatt-ram-model", "estimated")]
+    assert bench.total_j("ram") == pytest.approx(64 * 0.19 * 60, rel=1e-6)
+    text = "energy_uj of the memory of 1 processor package cannot be read"
+    assert [notice.partition(" (")[0] for notice in bench.notices] == [f"meter-unreadable: {text}"]
+    root = bench.cap.root.parent / "root"
+    (root / "sys/class").mkdir(parents=True)
+    (root / "sys/class/powercap").symlink_to(bench.cap.root)
+    target = Target(Place(root=root, environ={}, machine="x86_64"))
+    finding = doctor.rapl(target, wait=bench.wait)
+    assert (finding.state, text in finding.detail) == ("limited", True)
+    assert "chmod a+r" in (finding.fix or "")
+
+
+def test_the_documented_permission_has_the_memory_too(tmp_path):
+    """systemd-tmpfiles knows braces, which pathlib does not."""
+    line = re.search(r"^ +echo 'z /(\S+)\{(\S+),(\S+)\}(\S+) 0444", DOCS.read_text(), re.MULTILINE)
+    assert line
+    before, *choices, after = line.groups()
+    zones = ["intel-rapl/intel-rapl:0", "intel-rapl/intel-rapl:0/intel-rapl:0:2"]
+    for zone in zones:
+        write(tmp_path, **{f"sys__devices__virtual__powercap__{zone}__energy_uj": "1\n"})
+    paths = [path for choice in choices for path in tmp_path.glob(f"{before}{choice}{after}")]
+    assert [str(path.parent).partition("powercap/")[2] for path in paths] == zones
+
+
 def test_one_package_that_may_not_be_read_makes_the_rest_useless(bench):
     bench.cap.add("intel-rapl:0", "package-0")
     bench.cap.add("intel-rapl:1", "package-1")
     (bench.cap.root / "intel-rapl:1" / "energy_uj").unlink()
     found = rapl.find_counters(bench.cap.root)
     assert not found.usable
-    assert [path.parent.name for path in found.denied] == ["intel-rapl:1"]
+    assert [path.parent.name for path in found.denied_of("cpu")] == ["intel-rapl:1"]
     bench.measured()
     assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
 
