@@ -34,7 +34,7 @@ from gramwatt.collectors.settings.launches import (
 )
 from gramwatt.collectors.settings.orchestrators import ELSEWHERE
 from gramwatt.collectors.settings.platform import switched_off
-from gramwatt.collectors.settings.proc import environ_of, parent_of, system_text
+from gramwatt.collectors.settings.proc import environ_of, name_of, parent_of, reaps, system_text
 from gramwatt.collectors.spool.score import preload_engine
 from gramwatt.collectors.track.client import COMMAND, TRACK, WORKER, Client
 from gramwatt.collectors.track.messages import print_message
@@ -61,8 +61,6 @@ delivery of it."""
 POLL_INTERVAL_S = 5.0
 PENDING_INTERVAL_S = 0.05
 """How often signals and the command's end are polled where a system cannot wait for both."""
-REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
-"""Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 WRAPPERS = frozenset({"env", "nice", "nohup", "stdbuf", "sudo", "time"})
 """Programs that become the next one in a command, or wait for it."""
 DELEGATED = (
@@ -350,9 +348,8 @@ def _orphans_now(job_id: str) -> list[str]:
     for pid in pids:
         if pid == os.getpid() or not has_id(environ_of(pid), job_id) or _is_ours(pid):
             continue
-        parent = parent_of(pid)
-        if parent == 1 or _name_of(parent) in REAPERS:
-            names.append(_name_of(pid))
+        if reaps(parent_of(pid)):
+            names.append(name_of(pid))
     return sorted(names)
 
 
@@ -367,7 +364,3 @@ def _is_ours(pid: int) -> bool:
     """Tell whether a meter or a command of gramwatt runs here: they inherit an exported id."""
     words = system_text(f"/proc/{pid}/cmdline").split("\0")
     return "-m" in words and any(word.startswith("gramwatt") for word in words)
-
-
-def _name_of(pid: int) -> str:
-    return system_text(f"/proc/{pid}/comm").strip()

@@ -90,8 +90,9 @@ def this_machine(root: Path = Path("/")) -> Machine:
     proc, cgroup = root / "proc", root / "sys/fs/cgroup"
     folders = _cgroup_folders(proc, cgroup)
     covered = bool(LXCFS.search(text_of(proc / "self/mounts") or ""))
-    present = text_of(root / "sys/devices/system/cpu/present") or ""
-    total = (_count(present) if covered else None) or os.cpu_count()
+    # `os.cpu_count` is the affinity under musl, and what PYTHON_CPU_COUNT says.
+    threads_there = root / "sys/devices/system/cpu" / ("present" if covered else "online")
+    total = _count(text_of(threads_there) or "") or os.cpu_count()
     shown_b = _memory_total_b(proc)
     memory_total_b = (_installed_b() if covered else None) or shown_b
     limits = {folder: _least(_quota_threads(folder), _cpuset_threads(folder)) for folder in folders}

@@ -99,8 +99,8 @@ def read_load(proc: Path = Path("/proc")) -> Load | None:
         return None
     if len(ticks) < 5:
         return None
-    idle = ticks[3] + ticks[4]  # idle and iowait, proc(5)
-    return Load(sum(ticks) - idle, sum(ticks))
+    not_used = sum(ticks[3:5] + ticks[7:])  # idle, iowait and what a hypervisor stole, proc(5)
+    return Load(sum(ticks) - not_used, sum(ticks))
 
 
 def cgroup_load(folder: Path, threads: float) -> Load | None:

@@ -25,7 +25,7 @@ from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import CpuModel, RamModel
 from gramwatt.collectors.settings.clock import NS_PER_S, Timeline
 from gramwatt.collectors.settings.launches import REPORTER, has_id
-from gramwatt.collectors.settings.proc import environ_of, page_of, system_text
+from gramwatt.collectors.settings.proc import environ_of, page_of, reaps, system_text
 
 PROC = Path("/proc")
 ALONE = 1 - 1e-6
@@ -169,10 +169,11 @@ class Strays:
 
     def find(self, table: Table, began_s: float) -> list[int]:
         """Return those among `table` that began after the job [s since boot], each once."""
+        reapers = {parent for parent in {row.parent for row in table.values()} if reaps(parent)}
         pids = [
             pid
             for pid, process in table.items()
-            if process.parent == 1 and process.began_s >= began_s and pid not in self._asked
+            if process.parent in reapers and process.began_s >= began_s and pid not in self._asked
         ]
         self._asked.update(pids)
         return [pid for pid in pids if self._is_ours(pid)]

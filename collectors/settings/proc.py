@@ -12,6 +12,8 @@ PARENT, BEGAN = 1, 19
 """Places of a process's parent and of its begin [ticks since boot] among its fields."""
 PAGE_B = 4096
 """More than a `stat` or `statm` of /proc has."""
+REAPERS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catatonit"})
+"""Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 _NS_PER_S = 1_000_000_000
 
 
@@ -28,6 +30,16 @@ def parent_of(pid: int, proc: str = "/proc") -> int:
     """Return a process's parent; 0 where it is not known."""
     fields = fields_of(pid, proc)
     return int(fields[PARENT]) if len(fields) > PARENT else 0
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process, at most 15 characters; empty where it is not known."""
+    return system_text(f"/proc/{pid}/comm").strip()
+
+
+def reaps(pid: int) -> bool:
+    """Tell whether the children of this process may be orphans of others: prctl(2)."""
+    return pid == 1 or name_of(pid) in REAPERS
 
 
 def began_of(pid: int) -> str:

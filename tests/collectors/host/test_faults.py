@@ -17,7 +17,8 @@ from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.host import model
 from gramwatt.collectors.host.machine import Machine, is_virtual, this_machine
 from gramwatt.collectors.host.model import power_of
-from gramwatt.collectors.host.share import JobProcesses, Process
+from gramwatt.collectors.host.share import JobProcesses, Process, Strays
+from gramwatt.collectors.settings import proc
 from gramwatt.collectors.spool import spool
 from gramwatt.sci.figures.host_model import RANGES
 from tests.collectors.host.bench import HostBench
@@ -342,3 +343,39 @@ def test_where_nothing_can_be_locked_doctor_says_so(tmp_path, refuse):
     assert finding.state == "limited"
     assert "Function not implemented" in finding.detail
     assert finding.fix == "set GRAMWATT_HOME to a local disk"
+
+
+# Processes
+
+
+@pytest.mark.parametrize(("reaper", "has_id"), [("systemd", True), ("bash", False)])
+def test_a_process_that_left_the_job_is_its_own_under_whatever_inherits_orphans(
+    reaper, has_id, monkeypatch
+):
+    """Both are not children of process 1; those of a shell may be of another job of that id."""
+    environs = {"/proc/300/environ": "GRAMWATT_JOB_ID=job\0", "/proc/200/comm": f"{reaper}\n"}
+    monkeypatch.setattr(proc, "system_text", lambda path, *_: environs.get(path, ""))
+    table = {200: Process(1, 0.0, 1.0), 300: Process(200, 20.0, 5.0)}
+    assert Strays("job").find(table, 10.0) == [300] * has_id
+
+
+# Loads and sizes
+
+
+def test_what_a_hypervisor_steals_is_no_load(tmp_path):
+    write(tmp_path, stat="cpu  10 0 10 50 10 0 0 20 5 0\ncpu0 1 2 3\n")
+    assert model.read_load(tmp_path) == (20, 100)
+
+
+@pytest.mark.parametrize("there", ["0-63\n", "0-31,64-95\n"])
+def test_the_size_of_a_machine_is_not_what_python_may_use(there, tmp_path, monkeypatch):
+    """musl counts the affinity, and PYTHON_CPU_COUNT is the user's: four of 64 threads."""
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    write(
+        tmp_path,
+        sys__devices__system__cpu__online=there,
+        sys__devices__system__cpu__present="0-127\n",
+        **{"sys__fs__cgroup__cpuset.cpus.effective": "0-3\n"},
+    )
+    machine = this_machine(tmp_path)
+    assert (machine.threads_total, machine.threads) == (64, 4)
