@@ -1,13 +1,14 @@
 """Intel Gaudi through habana-pyhlml. Never run on the hardware.
 
-Shapes follow pyhlml's own docstrings (HabanaAI/pyhlml, main.py and hlml_types.py): the counter is
-in mJ since the driver was loaded, power and limit in mW, errors carry HLML's code as `value`.
+Shapes follow habana-pyhlml 1.12 to 1.24 (main.py and hlml_types.py): the counter is in mJ since the
+driver was loaded, power and limit in mW, errors carry HLML's code as `value`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from ctypes import c_void_p
 from typing import Any
 
 from gramwatt.collectors.devices import visibility
@@ -32,8 +33,8 @@ ADVICE = (
     "install the habana-pyhlml of this machine's driver release, and in a container use the "
     "habana runtime with HABANA_VISIBLE_DEVICES=all"
 )
-UNSUPPORTED, LOST = 3, 11
-"""HLML_ERROR_NOT_SUPPORTED and HLML_ERROR_AIP_IS_LOST (hlml_types.py)."""
+UNSUPPORTED, LOST = 3, (15, 11)
+"""HLML_ERROR_NOT_SUPPORTED, and HLML_ERROR_AIP_IS_LOST of habana-pyhlml and of the first pyhlml."""
 PCI_ID = "0x1da3"
 """PCI vendor id of Habana Labs (Linux, habanalabs driver)."""
 DEVICES, MODULES = "HABANA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES"
@@ -124,15 +125,20 @@ class Pyhlml(LibraryPort):
     def _handle(self, index: int) -> Any:
         """Return a device's handle; of one that was lost by its id, as others may have moved up."""
         if index in self._ids:
-            return self.lib.hlmlDeviceGetHandleByUUID(self._ids[index])
-        return self.lib.hlmlDeviceGetHandleByIndex(index)
+            handle = self.lib.hlmlDeviceGetHandleByUUID(self._ids[index])
+        else:
+            handle = self.lib.hlmlDeviceGetHandleByIndex(index)
+        # Releases up to 1.16 have one object for all devices, which each look-up overwrites.
+        return c_void_p(handle.value) if isinstance(handle, c_void_p) else handle
 
     @staticmethod
     def _meaning(error: Exception) -> Callable[[str], Exception]:
         if isinstance(error, AttributeError):  # a release without this function
             return NotSupported
         code = getattr(error, "value", None)
-        return {UNSUPPORTED: NotSupported, LOST: DeviceLost}.get(code or -1, ReadFailed)
+        if code in LOST:
+            return DeviceLost
+        return NotSupported if code == UNSUPPORTED else ReadFailed
 
 
 def visible(

@@ -8,6 +8,7 @@ No line of this was recorded on hardware. Energy follows an exact waveform of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ctypes import c_void_p
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -153,10 +154,13 @@ class HlmlError(Exception):
 
 
 class FakeHlml:
-    """pyhlml's functions over the rig's boards, of a release that knows no module id."""
+    """pyhlml's functions over the rig's boards, of a release that knows no module id and has, as
+    habana-pyhlml up to 1.16, one handle for all devices, which is that of the last look-up.
+    """
 
     def __init__(self, rig: VendorRig) -> None:
         self.rig = rig
+        self.handle = c_void_p()
 
     def hlmlInit(self) -> None:
         return None
@@ -167,36 +171,37 @@ class FakeHlml:
     def hlmlDeviceGetCount(self) -> int:
         return len(self.rig.boards)
 
-    def hlmlDeviceGetHandleByIndex(self, index: int) -> int:
-        return index
+    def hlmlDeviceGetHandleByIndex(self, index: int) -> c_void_p:
+        self.handle.value = index + 1
+        return self.handle
 
-    def hlmlDeviceGetName(self, device: int) -> bytes:
+    def hlmlDeviceGetName(self, device: c_void_p) -> bytes:
         return b"HL-225"
 
-    def hlmlDeviceGetUUID(self, device: int) -> bytes:
-        return f"01P0-HL2080A0-15-TNPS34-{device:02d}-07-00".encode()
+    def hlmlDeviceGetUUID(self, device: c_void_p) -> bytes:
+        return f"01P0-HL2080A0-15-TNPS34-{(device.value or 0) - 1:02d}-07-00".encode()
 
-    def hlmlDeviceGetTotalEnergyConsumption(self, device: int) -> int:
-        self._fail(device, "energy")
-        return round(self.rig.boards[device].counter_j(self.rig.now_s()) * 1e3)
+    def hlmlDeviceGetTotalEnergyConsumption(self, device: c_void_p) -> int:
+        return round(self._board(device, "energy").counter_j(self.rig.now_s()) * 1e3)
 
-    def hlmlDeviceGetPowerUsage(self, device: int) -> int:
-        self._fail(device, "power")
-        return round(self.rig.boards[device].power_w(self.rig.now_s()) * 1e3)
+    def hlmlDeviceGetPowerUsage(self, device: c_void_p) -> int:
+        return round(self._board(device, "power").power_w(self.rig.now_s()) * 1e3)
 
-    def hlmlDeviceGetUtilizationRates(self, device: int) -> Any:
+    def hlmlDeviceGetUtilizationRates(self, device: c_void_p) -> Any:
         return SimpleNamespace(aip=60)
 
-    def hlmlDeviceGetMemoryInfo(self, device: int) -> Any:
+    def hlmlDeviceGetMemoryInfo(self, device: c_void_p) -> Any:
         return SimpleNamespace(free=2**36, total=96 * 2**30, used=2**30)
 
-    def hlmlDeviceGetPowerManagementDefaultLimit(self, device: int) -> Any:
+    def hlmlDeviceGetPowerManagementDefaultLimit(self, device: c_void_p) -> Any:
         return SimpleNamespace(value=600_000)
 
-    def _fail(self, device: int, call: str) -> None:
-        fault = self.rig.fault(device, call)
+    def _board(self, device: c_void_p, call: str) -> SyntheticGpu:
+        place = (device.value or 0) - 1
+        fault = self.rig.fault(place, call)
         if fault:
-            raise HlmlError({"unsupported": 3, "lost": 11}.get(fault, 14))
+            raise HlmlError({"unsupported": 3, "lost": 15}.get(fault, 49))
+        return self.rig.boards[place]
 
 
 class FakeApple:

@@ -285,7 +285,7 @@ def test_a_lost_gaudi_is_looked_up_by_its_id_when_it_is_back(tmp_path):
             return device.encode() if device in handles else self._lose()
 
         def _lose(self) -> Any:
-            raise HlmlError(11)
+            raise HlmlError(15)
 
     port = Pyhlml(lambda: Shifting(rig))
     port.open()

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from ctypes import c_void_p
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -162,10 +163,10 @@ def test_one_gaudi_whose_handle_is_lost_takes_no_other_with_it(tmp_path):
     from gramwatt.collectors.devices.gaudi import Pyhlml
 
     class OneLost(FakeHlml):
-        def hlmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        def hlmlDeviceGetHandleByIndex(self, index: int) -> c_void_p:  # noqa: N802
             if index == 0:
-                raise HlmlError(11)
-            return index
+                raise HlmlError(15)
+            return super().hlmlDeviceGetHandleByIndex(index)
 
     rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: OneLost(rig))], gpu(), gpu())
     lost, measured = sorted(run(rig).values(), key=lambda device: len(device.intervals))
