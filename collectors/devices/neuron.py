@@ -3,8 +3,9 @@ hardware.
 
 Shapes follow AWS's Neuron driver (neuron_power.h and its sysfs node) and sysfs guide:
 `neuron<n>/stats/power/utilization` holds "POWER_STATUS_VALID,<Unix time>,<min>,<max>,<mean>", the
-figures in percent of the highest power, renewed once a minute. What 100 % is in watts AWS does not
-publish, so without a rated power in the catalog the energy stays unknown.
+figures in percent of the highest power, renewed once a minute. They are without the power that a
+device draws idle, and of two dies those of the busier one (neuron_power.c). What 100 % is in watts
+AWS does not publish, so without a rated power in the catalog the energy stays unknown.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ DEVICES = "sys/devices/virtual/neuron_device"
 VALID = "POWER_STATUS_VALID"
 CORES, CORE_COUNT = "NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"
 LOGICAL_CORES = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
+IN_PAIRS = ("Trainium2", "Trainium3")
+"""Devices whose logical core is two physical ones where no variable says otherwise (AWS's page on
+the logical NeuronCore configuration)."""
 
 
 class Neuron(DevicePort):
@@ -54,7 +58,7 @@ class Neuron(DevicePort):
         super().__init__(root)
         self._rated_w = rated
         self._devices: list[Path] = []
-        self._power_w: dict[str, float | None] = {}
+        self._power_w: dict[str, tuple[float, float] | None] = {}
 
     def open(self) -> None:
         """Find the devices; raises SourceAbsent."""
@@ -78,13 +82,21 @@ class Neuron(DevicePort):
         return Board(index, uuid, self._name(index))
 
     def power_mw(self, index: int) -> float:
-        """Return the mean of the last minute [mW]: the driver's percentage of the catalog's rated
-        power.
+        """Return the mean of the last minute [mW]: the driver's percentage, from the catalog's idle
+        to its rated power.
         """
-        rated = self._rated(index)
-        if rated is None:
+        power_w = self._rated(index)
+        if power_w is None:
             raise NotSupported(self.why_unread(index))
-        return round(mw_from_w(rated) * self._percent(index) / 100)
+        idle_w, rated_w = power_w
+        return round(mw_from_w(idle_w + (rated_w - idle_w) * self._percent(index) / 100))
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return whether the power of idle devices is missing from the figures."""
+        known = {self._name(index): self._rated(index) for index in range(self.count())}
+        names = [name for name, power_w in known.items() if power_w and not power_w[0]]
+        text = "the driver's percentage is without what a device draws idle, and the catalog has "
+        return (f"{text}no idle power of {', '.join(names)}.",) if names else ()
 
     def why_unread(self, index: int) -> str:
         """Return why: the watts behind 100 % are not published."""
@@ -98,16 +110,17 @@ class Neuron(DevicePort):
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the devices of the job, by NEURON_RT_VISIBLE_CORES, in cores of each device."""
         cores = text_of(self._devices[0] / "core_count") or ""
-        return visible(environ, boards, int(cores) if cores.isdecimal() else None)
+        logical = next((environ[name] for name in LOGICAL_CORES if name in environ), "")
+        size = int(logical) if logical.isdecimal() else 1 + (self._name(0) in IN_PAIRS)
+        return visible(environ, boards, int(cores) // max(1, size) if cores.isdecimal() else 0)
 
     def _name(self, index: int) -> str:
         return text_of(self._devices[index] / "info/architecture/device_name") or "AWS Neuron"
 
-    def _rated(self, index: int) -> float | None:
+    def _rated(self, index: int) -> tuple[float, float] | None:
         name = self._name(index)
         if name not in self._power_w:
-            rated = self._rated_w(name)
-            self._power_w[name] = rated[1] if rated else None
+            self._power_w[name] = self._rated_w(name)
         return self._power_w[name]
 
     def _percent(self, index: int) -> float:
@@ -133,20 +146,18 @@ def devices(root: Path) -> list[Path]:
     return sorted(usable, key=lambda path: int(path.name[6:]))
 
 
-def visible(environ: Mapping[str, str], boards: Sequence[Board], cores: int | None) -> Visible:
-    """Return the devices of the job: NEURON_RT_VISIBLE_CORES, such as `0-3,8`, numbers the cores
-    through all devices.
+def visible(environ: Mapping[str, str], boards: Sequence[Board], per_device: int) -> Visible:
+    """Return the devices of the job: NEURON_RT_VISIBLE_CORES, such as `0-3,8`, numbers the logical
+    cores through all devices.
 
-    `cores` are a device's physical cores; a device is billed by the share of them that is the
-    job's. Without the variable the whole instance is.
+    `per_device` are a device's logical cores, 0 where that is not known; a device is billed by the
+    share of them that is the job's. Without the variable the whole instance is.
     """
     if CORES not in environ:
         if CORE_COUNT in environ and len(boards) > 1:
             text = f"{CORE_COUNT} does not say which cores; every device here is billed."
             return Visible.whole(boards, (text,))
         return Visible.whole(boards)
-    sizes = [environ[name] for name in LOGICAL_CORES if environ.get(name, "").isdecimal()]
-    per_device = cores // max(1, int(sizes[0] if sizes else 1)) if cores else 0
     if per_device == 0:
         text = f"{CORES} cannot be matched; every device is billed."
         return Visible.whole(boards, (text,))

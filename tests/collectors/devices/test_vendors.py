@@ -158,6 +158,7 @@ def test_without_a_counter_power_is_integrated_and_without_either_nothing_is_sai
 
 
 def test_gaudi_reads_hlmls_counter(tmp_path):
+    """Each device's own, though its handle is one object with the others'."""
     rig = VendorRig(tmp_path, lambda rig: [Pyhlml(lambda: FakeHlml(rig))], gpu(SQUARE), gpu())
     exact_j = rig.measured(environ={"HABANA_VISIBLE_DEVICES": "0"})
     assert energy_j(intervals(rig), "measured") == pytest.approx(exact_j, rel=0.002)
@@ -232,12 +233,14 @@ def test_an_older_jetson_gives_power_itself_and_a_broken_rail_is_a_failed_readin
         port.power_mw(0)
 
 
-def neuron_tree(root: Path, count: int = 2, utilization: str | None = None) -> None:
+def neuron_tree(
+    root: Path, count: int = 2, utilization: str | None = None, name: str = "Inferentia2"
+) -> None:
     base = "sys__devices__virtual__neuron_device__neuron"
     for number in range(count):
         write(root, **{f"dev__neuron{number}": ""})
-        write(root, **{f"{base}{number}__info__architecture__device_name": "Inferentia2\n"})
-        write(root, **{f"{base}{number}__core_count": "2\n"})
+        write(root, **{f"{base}{number}__info__architecture__device_name": f"{name}\n"})
+        write(root, **{f"{base}{number}__core_count": "8" if name == "Trainium2" else "2"})
         if utilization is not None:
             write(root, **{f"{base}{number}__stats__power__utilization": utilization})
 
@@ -246,13 +249,37 @@ def neuron(root: Path, rated: tuple[float, float] | None) -> Make:
     return lambda _: [Neuron(root, lambda name: rated if name == "Inferentia2" else None)]
 
 
-def test_neuron_power_is_a_percentage_of_the_catalogs_and_derived(tmp_path):
+@pytest.mark.parametrize(("idle_w", "power_w"), [(0.0, 37.0), (60.0, 85.9)])
+def test_neuron_power_runs_from_the_catalogs_idle_to_its_rated_one_and_is_derived(
+    tmp_path, idle_w, power_w
+):
+    """The driver's percentage is without what a device draws idle (its neuron_power.c)."""
     neuron_tree(tmp_path / "root", utilization="POWER_STATUS_VALID,1781370720,0.86,25.00,18.50\n")
-    rig = VendorRig(tmp_path / "home", neuron(tmp_path / "root", (0.0, 200.0)))
+    rig = VendorRig(tmp_path / "home", neuron(tmp_path / "root", (idle_w, 200.0)))
     rig.measured(30.0)
-    assert energy_j(intervals(rig), "derived") == pytest.approx(2 * 37.0 * 30, rel=1e-6)
+    assert energy_j(intervals(rig), "derived") == pytest.approx(2 * power_w * 30, rel=1e-6)
     assert {record.kind for record in devices(rig)} == {"derived"}
     assert {i.kind for i in intervals(rig)} == {"derived"}
+    assert any("has no idle power" in text for text in rig.notices()) == (idle_w == 0)
+
+
+@pytest.mark.parametrize(
+    ("environ", "billed"),
+    [
+        ({}, {1: 1.0}),  # four logical cores a device, of two physical ones each
+        ({"NEURON_RT_VIRTUAL_CORE_SIZE": "2"}, {1: 1.0}),
+        ({"NEURON_LOGICAL_NC_CONFIG": "1"}, {0: 0.5}),
+    ],
+)
+def test_cores_of_a_trainium2_are_counted_in_pairs_unless_a_variable_says_otherwise(
+    tmp_path, environ, billed
+):
+    neuron_tree(tmp_path, name="Trainium2")
+    port = Neuron(tmp_path)
+    port.open()
+    boards = [port.board(index) for index in range(2)]
+    visible = port.visible({"NEURON_RT_VISIBLE_CORES": "4-7", **environ}, boards)
+    assert {item.board.ordinal: item.share for item in visible.billed} == billed
 
 
 def test_neuron_without_a_published_power_stays_unknown_with_a_notice(tmp_path):

@@ -80,9 +80,8 @@ def test_gaudi_devices_of_the_job(environ, expected):
         ({"NEURON_RT_VISIBLE_CORES": "0-3"}, 2, {0: 1.0, 1: 1.0}),
         ({"NEURON_RT_VISIBLE_CORES": "1,2,7"}, 2, {0: 0.5, 1: 0.5, 3: 0.5}),
         ({"NEURON_RT_VISIBLE_CORES": "5"}, 8, {0: 0.125}),
-        ({"NEURON_RT_VISIBLE_CORES": "4-7", "NEURON_LOGICAL_NC_CONFIG": "2"}, 8, {1: 1.0}),
         ({"NEURON_RT_VISIBLE_CORES": "90-99"}, 2, {}),
-        ({"NEURON_RT_VISIBLE_CORES": "0"}, None, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}),
+        ({"NEURON_RT_VISIBLE_CORES": "0"}, 0, {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}),
     ],
 )
 def test_neuron_cores_are_shares_of_devices(environ, cores, expected):
