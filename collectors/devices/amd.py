@@ -70,10 +70,11 @@ class AmdSmi(LibraryPort):
     @classmethod
     def present(cls, place: Place) -> bool:
         """Return whether a job can use an AMD GPU of its own: the driver's node may be opened, and
-        the PCI bus, where it is visible, has more than graphics inside a processor.
+        the PCI bus, where it is visible, has more than graphics inside a processor. In WSL the node
+        is of every maker (librocdxg), so ROCm must be installed.
         """
         if not may_open(place.root, "kfd"):
-            return False
+            return may_open(place.root, "dxg") and (place.root / "opt/rocm").exists()
         if not any((place.root / "sys/bus/pci/devices").glob("*")):
             return True
         parts = pci_devices(place.root, MAKER, DISPLAY, ACCELERATOR)
@@ -90,6 +91,8 @@ class AmdSmi(LibraryPort):
         flags = getattr(self.lib, "AmdSmiInitFlags", None)
         self.lib.amdsmi_init(*([flags.INIT_AMD_GPUS] if flags else []))
         listed = list(self.lib.amdsmi_get_processor_handles())
+        if not listed:
+            raise ReadFailed("amdsmi lists no GPU")
         order = [place for place in self._hip_order(listed) if self._may_use(listed[place])]
         sensors = self._find_sensors(listed)
         self._handles = [listed[place] for place in order]
@@ -171,7 +174,7 @@ class AmdSmi(LibraryPort):
                 "amdsmi gives the power of this board at its first die, which this process cannot "
                 "see; let the job have both"
             )
-        return "amdsmi gives neither counter nor power; on a guest it never does, ask the host"
+        return "amdsmi gives neither counter nor power, as on many guests; ask the host"
 
     def _find_sensors(self, listed: list[Any]) -> list[tuple[Any, float]]:
         """Return for each device listed the handle to read, and its share of the reading."""
@@ -195,8 +198,12 @@ class AmdSmi(LibraryPort):
     def _may_use(self, handle: Any) -> bool:
         """Return whether a job may open a GPU's render node; True where no node is known.
 
-        In a container amdsmi lists the GPUs of the whole machine (ROCm-docker #49).
+        In a container amdsmi lists the GPUs of the whole machine (ROCm-docker #49). A compute
+        partition has a node of its own, which its board's PCI folder lacks (amdsmi #100).
         """
+        info = offered(lambda: self.lib.amdsmi_get_gpu_enumeration_info(handle)) or {}
+        if minor := _number(info.get("drm_render")):
+            return may_open(self.root, f"dri/renderD{minor:.0f}")
         folder = self.root / "sys/bus/pci/devices" / self._address(handle) / "drm"
         nodes = [f"dri/{node.name}" for node in folder.glob("renderD*")]
         return not nodes or may_open(self.root, *nodes)

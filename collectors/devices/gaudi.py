@@ -63,6 +63,8 @@ class Pyhlml(LibraryPort):
         """Start HLML and list its devices."""
         self.lib.hlmlInit()
         self._count = int(self.lib.hlmlDeviceGetCount())
+        if not self._count:
+            raise ReadFailed("it lists no device")
         self._handles: dict[int, Any] = {}
         self._ids: dict[int, str] = {}
         """Ids of devices that have told theirs: a lost one is looked up again by it."""

@@ -79,7 +79,7 @@ class FakeAmdSmi:
         self.silent = frozenset(more.get("silent", ()))
         self.sensors: Mapping[int, int] = more.get("sensors", {})
         self.bdf = more.get("bdf", [f"0000:{place:02x}:00.0" for place in range(len(names))])
-        self.hip = more.get("hip")
+        self.hip, self.render = more.get("hip"), more.get("render")
 
     def amdsmi_init(self, flag: int) -> None:
         assert flag == 2
@@ -102,7 +102,8 @@ class FakeAmdSmi:
     def amdsmi_get_gpu_enumeration_info(self, handle: int) -> dict[str, Any]:
         if self.hip is None:
             raise AttributeError("amdsmi_get_gpu_enumeration_info")
-        return {"drm_render": 128 + handle, "hip_id": self.hip[handle], "hip_uuid": "N/A"}
+        node = "N/A" if self.render is None else self.render[handle]
+        return {"drm_render": node, "hip_id": self.hip[handle], "hip_uuid": "N/A"}
 
     def amdsmi_get_energy_count(self, handle: int) -> dict[str, Any]:
         self._fail(handle, "energy")

@@ -115,6 +115,32 @@ def test_partitions_of_one_board_share_its_sensor(tmp_path):
     assert energy_j(intervals(rig)) == pytest.approx(250 * 20 * 1.25, rel=1e-3)
 
 
+@pytest.mark.parametrize(("given", "shares"), [([129], 1), ([128, 129], 2), ([131, 132], 5)])
+def test_a_container_is_billed_the_partitions_whose_nodes_it_was_given(tmp_path, given, shares):
+    """Every partition has its board's address, or one that sysfs lacks, and its own render node."""
+    bdf = ["0000:05:00.0", "0000:05:00.1", "0000:05:00.2", "0000:05:00.3", "0000:26:00.0"]
+    for number, address in ((128, bdf[0]), (132, bdf[4])):
+        write(tmp_path, **{f"sys__bus__pci__devices__{address}__drm__renderD{number}__dev": ""})
+    write(tmp_path, **{f"dev__dri__renderD{number}": "" for number in given})
+    more = {"bdf": bdf, "hip": range(5), "render": range(128, 133)}
+    names = ["AMD Instinct MI300X"] * 5
+
+    def make(rig: VendorRig) -> list[DevicePort]:
+        fake = FakeAmdSmi(rig, *names, sensors=dict.fromkeys(range(4), 0), **more)
+        return [AmdSmi(lambda: fake, tmp_path)]
+
+    rig = VendorRig(tmp_path / "home", make, *(gpu() for _ in range(5)))
+    rig.measured(20.0)
+    assert energy_j(intervals(rig)) == pytest.approx(250 * 20 / 4 * shares, rel=1e-3)
+
+
+def test_an_amd_gpu_in_wsl_is_not_left_out(tmp_path):
+    write(tmp_path, dev__dxg="")
+    assert linux(tmp_path) == []
+    (tmp_path / "opt/rocm").mkdir(parents=True)
+    assert linux(tmp_path) == ["AMD GPU"]
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -348,6 +374,18 @@ def test_tpu_rows_of_two_cores_are_one_chip(tmp_path):
     assert [port.profile(index, full=True).utilisation for index in range(2)] == [0.25, 0.75]
     assert port.profile(1, full=True).memory_b == 2 * 2**30
     assert port.board(1).memory_b == 32 * 2**30
+
+
+@pytest.mark.parametrize("vendor", ["AMD", "Intel Gaudi"])
+def test_a_library_that_lists_no_device_though_one_is_here_leaves_the_energy_unknown(
+    tmp_path, vendor
+):
+    rig = VendorRig(tmp_path, amd())
+    if vendor != "AMD":
+        rig.make = lambda rig: [Pyhlml(lambda: FakeHlml(rig))]
+    rig.measured(20.0)
+    assert [record.name for record in devices(rig)] == [f"{vendor}, not readable"]
+    assert any("lists no" in text for text in rig.notices())
 
 
 def test_a_device_whose_library_is_missing_leaves_the_energy_unknown(tmp_path):
