@@ -42,7 +42,7 @@ class AppleSilicon(LibraryPort):
 
     def __init__(self, load: Load | None = None, chip: str | None = None) -> None:
         super().__init__(load)
-        self._chip = chip
+        self._name = chip or _brand() or "Apple silicon"
 
     def start(self) -> None:
         """Start the monitor."""
@@ -50,10 +50,17 @@ class AppleSilicon(LibraryPort):
         self._parts: frozenset[str] = frozenset()
 
     def remarks(self) -> tuple[str, ...]:
-        """Return whether the figure is without the memory, as on some releases of macOS."""
-        if "dram_mj" in (offered(self._read) or ("dram_mj",)):
-            return ()
-        return ("IOReport gives no energy of this Mac's memory; it is not in the figure.",)
+        """Return whether the figure is without the memory, as on some releases of macOS, or without
+        one of the two processors of an Ultra: each has its own channel, and zeus-apple-silicon 1.1
+        keeps the last.
+        """
+        texts = []
+        if "dram_mj" not in (offered(self._read) or ("dram_mj",)):
+            texts.append("IOReport gives no energy of this Mac's memory; it is not in the figure.")
+        if self._name.endswith("Ultra"):
+            text = "zeus-apple-silicon up to 1.1 counts the processor of one die of an Ultra; the "
+            texts.append(f"{text}other one's is then not in the figure.")
+        return tuple(texts)
 
     def count(self) -> int:
         """Return 1: a Mac has one chip."""
@@ -61,8 +68,7 @@ class AppleSilicon(LibraryPort):
 
     def board(self, index: int) -> Board:
         """Return the chip by its name, such as Apple M2."""
-        name = self._chip or _brand() or "Apple silicon"
-        return Board(index, "apple-soc", name, includes_host=True)
+        return Board(index, "apple-soc", self._name, includes_host=True)
 
     def energy_mj(self, index: int) -> float:
         """Return the energy of the whole chip since the monitor was made [mJ]: of the parts that

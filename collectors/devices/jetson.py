@@ -25,6 +25,8 @@ INPUT = "sys/bus/i2c/drivers/ina238"
 INSIDE = ("vddq_vdd2_1v8ao", "nc")
 """Fed by another supply by the guide's rail tables, and channels not connected."""
 
+SOC = "sys/devices/soc0"
+
 Rail = Callable[[], float]
 """Power of one rail [mW]; raises ReadFailed."""
 
@@ -38,8 +40,12 @@ class Jetson(DevicePort):
 
     @classmethod
     def present(cls, place: Place) -> bool:
-        """Return whether the device tree is a Tegra's and has the monitor's driver."""
-        tegra = "nvidia,tegra" in (text_of(place.root / "proc/device-tree/compatible") or "")
+        """Return whether this is a Tegra, by the device tree or, in a container, which does not
+        see that (moby #43419), by the kernel's own word; and has the monitor's driver.
+        """
+        compatible = text_of(place.root / "proc/device-tree/compatible") or ""
+        family = text_of(place.root / SOC / "family") or ""
+        tegra = "nvidia,tegra" in compatible or family.lower().startswith("tegra")
         return tegra and any((place.root / path).exists() for path in (*DRIVERS, INPUT))
 
     def open(self) -> None:
@@ -72,7 +78,9 @@ class Jetson(DevicePort):
         """Return the module by the board's model and, where it is known, its serial number."""
         serial = text_of(self.root / "proc/device-tree/serial-number") or ""
         uuid = f"jetson-{serial}" if serial.isalnum() else "jetson-module"
-        name = text_of(self.root / "proc/device-tree/model") or "NVIDIA Jetson"
+        models = ("proc/device-tree/model", f"{SOC}/machine")
+        names = (text_of(self.root / path) for path in models)
+        name = next((text for text in names if text), "NVIDIA Jetson")
         return Board(index, uuid, name, includes_host=True)
 
     def power_mw(self, index: int) -> float:

@@ -204,6 +204,14 @@ def test_an_apple_chip_is_one_module_and_nothing_of_the_host_is_added(tmp_path):
     assert (record.device_class, record.includes_host, record.name) == ("module", True, "Apple M2")
 
 
+@pytest.mark.parametrize("chip", ["Apple M2 Ultra", "Apple M2 Max"])
+def test_the_processor_of_an_ultras_other_die_is_not_left_out_in_silence(tmp_path, chip):
+    watts = {"cpu_total_mj": 8.0, "gpu_mj": 12.0, "dram_mj": 3.0}
+    rig = VendorRig(tmp_path, lambda rig: [AppleSilicon(lambda: FakeApple(rig, **watts), chip)])
+    rig.measured(20.0)
+    assert any("one die" in text for text in rig.notices()) == chip.endswith("Ultra")
+
+
 def jetson_tree(root: Path, **rails: tuple[Any, Any]) -> None:
     """Rails as the hwmon interface shows them: name to mV and mA."""
     write(root, **{"proc__device-tree__compatible": "nvidia,p3767-0000\0nvidia,tegra234\0"})
@@ -246,6 +254,27 @@ def test_a_jetson_is_its_whole_input_else_the_sum_of_its_supplies(tmp_path, rail
     (record,) = by_type(rig.records(), DeviceRecord)
     assert (record.kind, record.includes_host, record.meter) == ("integrated", True, "ina3221")
     assert record.name == "NVIDIA Jetson Orin NX Engineering Reference"
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ({"machine": "NVIDIA Jetson AGX Orin\n"}, "NVIDIA Jetson AGX Orin"),
+        ({}, "NVIDIA Jetson"),
+    ],
+)
+def test_a_jetson_in_a_container_that_hides_its_device_tree_is_measured(tmp_path, files, name):
+    """Docker masks /sys/firmware, where the device tree is (jetson-gpio #52)."""
+    jetson_tree(tmp_path, VDD_IN=(5000, 2400))
+    for hidden in ("compatible", "model"):
+        (tmp_path / "proc/device-tree" / hidden).unlink()
+    assert linux(tmp_path) == []
+    soc = {"family": "Tegra\n", **files}
+    write(tmp_path, **{f"sys__devices__soc0__{file}": text for file, text in soc.items()})
+    assert linux(tmp_path) == ["NVIDIA Jetson"]
+    port = Jetson(tmp_path)
+    port.open()
+    assert (port.board(0).name, port.power_mw(0)) == (name, 12_000)
 
 
 def test_an_older_jetson_gives_power_itself_and_a_broken_rail_is_a_failed_reading(tmp_path):
