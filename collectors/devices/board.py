@@ -436,10 +436,7 @@ VENDORS = [
     "neuron:Neuron",
     "tpu:Tpu",
     "intel:IntelGpu",
-    "unread:Ascend",
-    "unread:Cambricon",
-    "unread:Tenstorrent",
-    "unread:CloudAi",
+    "unread:Unread",
     "nvml:Nvml",
 ]
 """Module in this folder and its DevicePort. NVIDIA is last: that there is no NVML is worth a notice

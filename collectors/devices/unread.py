@@ -1,11 +1,15 @@
 """Accelerators that are seen and not read: a job that can use them has an energy that is not known.
 
-Their files in /dev are those that their makers have a container given: Huawei's Ascend Docker
-Runtime (hiascend.com), Cambricon's MLUs (MinerU's guide to them), Tenstorrent's cards
-(docs.tenstorrent.com) and Qualcomm Cloud AI (docs.qualcomm.com; its PCI id: Linux, accel/qaic).
+Their files in /dev are those that a container is given: Huawei's Ascend Docker Runtime
+(hiascend.com), MinerU's guides to Cambricon, Hygon, MetaX and Kunlunxin, docs.tenstorrent.com,
+docs.qualcomm.com (its PCI id: Linux, accel/qaic), the toolkits of Rebellions and FuriosaAI, and for
+the rest the images of FlagOS.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
 
 from gramwatt.collectors.devices.board import (
     DevicePort,
@@ -16,52 +20,57 @@ from gramwatt.collectors.devices.board import (
 )
 
 
-class Unread(DevicePort):
-    """Accelerators whose files match `nodes` in /dev, of the PCI `maker` where several makers have
-    such files; no source of theirs is read.
+class Maker(NamedTuple):
+    """A maker's accelerators: their files in /dev, and their PCI vendor id where several makers
+    have such files.
     """
 
-    nodes = maker = ""
+    title: str
+    nodes: str
+    pci_id: str = ""
+
+
+MAKERS = (
+    Maker("Huawei Ascend", "davinci[0-9]*"),
+    Maker("Cambricon MLU", "cambricon_dev[0-9]*"),
+    Maker("Tenstorrent", "tenstorrent/[0-9]*"),
+    Maker("Qualcomm Cloud AI", "accel/accel[0-9]*", "0x17cb"),
+    Maker("Hygon DCU", "mkfd"),
+    Maker("MetaX", "mxcd"),
+    Maker("Kunlunxin", "xpu[0-9]*"),
+    Maker("Iluvatar", "iluvatar[0-9]*"),
+    Maker("Enflame", "gcu[0-9]*"),
+    Maker("Moore Threads", "mtgpu*"),
+    Maker("Rebellions", "rbln[0-9]*"),
+    Maker("FuriosaAI", "rngd/npu[0-9]*"),
+)
+
+
+class Unread(DevicePort):
+    """Accelerators of which no source is read, named by their maker."""
+
+    vendor = title = "other makers' accelerators"
+    meter = "unread"
 
     @classmethod
     def present(cls, place: Place) -> bool:
         """Return whether a job may open one of them."""
-        theirs = not cls.maker or cls.maker in accelerator_makers(place.root)
-        return theirs and may_open(place.root, cls.nodes)
+        return bool(titles(place.root))
+
+    @classmethod
+    def at(cls, place: Place) -> DevicePort:
+        """Return the port with the maker's name."""
+        port = super().at(place)
+        port.vendor = port.title = ", ".join(titles(place.root))
+        return port
 
     def open(self) -> None:
         """Raise SourceAbsent: there is nothing to open."""
         raise SourceAbsent("gramwatt reads no accelerator of this maker", seen=True)
 
 
-class Ascend(Unread):
-    """NPUs of Huawei."""
-
-    vendor, title = "Huawei", "Ascend NPU"
-    meter = "ascend"
-    nodes = "davinci[0-9]*"
-
-
-class Cambricon(Unread):
-    """MLUs of Cambricon."""
-
-    vendor, title = "Cambricon", "Cambricon MLU"
-    meter = "cambricon"
-    nodes = "cambricon_dev[0-9]*"
-
-
-class Tenstorrent(Unread):
-    """Cards of Tenstorrent."""
-
-    vendor = title = "Tenstorrent"
-    meter = "tenstorrent"
-    nodes = "tenstorrent/[0-9]*"
-
-
-class CloudAi(Unread):
-    """Cards of Qualcomm for data centers."""
-
-    vendor, title = "Qualcomm", "Qualcomm Cloud AI"
-    meter = "qaic"
-    nodes = "accel/accel[0-9]*"
-    maker = "0x17cb"
+def titles(root: Path) -> list[str]:
+    """Return whose accelerators this process may open."""
+    known = accelerator_makers(root)
+    theirs = [maker for maker in MAKERS if not maker.pci_id or maker.pci_id in known]
+    return [maker.title for maker in theirs if may_open(root, maker.nodes)]

@@ -21,6 +21,7 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     present,
 )
+from gramwatt.collectors.devices.board import ports as port_list
 from gramwatt.collectors.devices.gaudi import Pyhlml
 from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.neuron import Neuron
@@ -245,7 +246,7 @@ def test_what_a_job_may_not_open_is_none_of_its_devices(tmp_path, title, files, 
     place = Place(tmp_path, {}, "linux", "x86_64")
     assert present(place) == [Nvml]
     write(tmp_path, **{f"dev__{node}": ""})
-    assert [vendor.title for vendor in present(place)] == [title, Nvml.title]
+    assert [port.title for port in port_list(place)] == [title, Nvml.title]
 
 
 def test_a_container_is_billed_the_devices_that_it_was_given(tmp_path):

@@ -26,12 +26,12 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     SourceAbsent,
     boards_of,
-    present,
+    ports,
 )
 from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.nvml import Pynvml, visible
-from gramwatt.collectors.devices.unread import Ascend, Cambricon, CloudAi, Tenstorrent, Unread
+from gramwatt.collectors.devices.unread import Unread
 from gramwatt.collectors.doctor import accelerators
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.sci.records.merge import MergedDevice
@@ -202,23 +202,32 @@ def test_graphics_inside_a_processor_are_no_board(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("node", "vendor"),
+    ("node", "title"),
     [
-        ("davinci0", Ascend),
-        ("cambricon_dev3", Cambricon),
+        ("davinci0", "Huawei Ascend"),
+        ("cambricon_dev3", "Cambricon MLU"),
         ("davinci_manager", None),
-        ("tenstorrent__0", Tenstorrent),
-        ("accel__accel0", CloudAi),
+        ("tenstorrent__0", "Tenstorrent"),
+        ("accel__accel0", "Qualcomm Cloud AI"),
+        ("mkfd", "Hygon DCU"),
+        ("mxcd", "MetaX"),
+        ("xpu1", "Kunlunxin"),
+        ("xpuctrl", None),
+        ("iluvatar7", "Iluvatar"),
+        ("gcu0", "Enflame"),
+        ("mtgpu.0", "Moore Threads"),
+        ("rbln0", "Rebellions"),
+        ("rngd__npu0pe0", "FuriosaAI"),
     ],
 )
-def test_an_accelerator_that_nothing_reads_is_not_left_out(node, vendor, tmp_path):
+def test_an_accelerator_that_nothing_reads_is_not_left_out(node, title, tmp_path):
     write(tmp_path / "root", **{f"dev__{node}": ""})
     write(tmp_path / "root", **{"sys__class__accel__accel0__device__vendor": "0x17cb\n"})
     place = Place(tmp_path / "root", {}, "linux", "aarch64")
-    seen = [port for port in present(place) if issubclass(port, Unread)]
-    assert seen == ([vendor] if vendor else [])
-    result = run(VendorRig(tmp_path / "home", lambda _: [port() for port in seen]))
-    assert [d.record.name for d in result.values()] == [f"{p.vendor}, not readable" for p in seen]
+    seen = [port for port in ports(place) if isinstance(port, Unread)]
+    assert [port.title for port in seen] == ([title] if title else [])
+    result = run(VendorRig(tmp_path / "home", lambda _: list(seen)))
+    assert [d.record.name for d in result.values()] == [f"{p.title}, not readable" for p in seen]
     assert all(device.intervals == () for device in result.values())
 
 
