@@ -26,6 +26,8 @@ WAIT_NS = 60 * NS_PER_S
 """How long a counter may be silent before its component is estimated."""
 SERVERS = re.compile(r"xeon|epyc|opteron", re.IGNORECASE)
 """Processors of the evidence, 609 results of servers."""
+BOOSTS = re.compile(r"\bCore\b|\bRyzen (?!Threadripper)")
+"""Processors of desks and laptops, which are rated at their base clock."""
 DENSE_THREADS = 192
 """More threads a processor than this have less power each than those of the evidence."""
 CORES = re.compile(r"(\d+)-core", re.IGNORECASE)
@@ -155,7 +157,8 @@ def power_of(machine: Machine) -> CpuPower | None:
     part = packaged[ids[0]] if len(ids) == 1 else None
     if part and part.tdp_w:
         count = machine.sockets or threads / part.threads
-        return cpu_power(threads, rated_w=part.tdp_w * count)
+        boosts = bool(BOOSTS.search(part.name))
+        return cpu_power(threads, rated_w=part.tdp_w * count, boosts=boosts)
     cores = CORES.search(name)
     each = max(threads / (machine.sockets or threads), 2 * float(cores[1]) if cores else 0.0)
     like = bool(SERVERS.search(name)) and each <= DENSE_THREADS

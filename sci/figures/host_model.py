@@ -14,6 +14,8 @@ from gramwatt.sci.figures.units import gib_from_bytes
 CPU_MODEL, RAM_MODEL = "gramwatt-cpu-model", "gramwatt-ram-model"
 CPU_MODEL_RATED = f"{CPU_MODEL}-rated"
 """For a processor whose rated power the catalog has."""
+CPU_MODEL_BASE = f"{CPU_MODEL}-base"
+"""For a processor of a desk or laptop: the catalog's figure is the power at its base clock."""
 CPU_MODEL_UNLIKE = f"{CPU_MODEL}-unlike"
 """For a processor unlike those of the evidence."""
 STANDS_IN = "+"
@@ -26,6 +28,9 @@ cloud-carbon-footprint/ccf-coefficients)."""
 RATED_FULL_LOAD = 0.5
 """Load from which a processor of a known rated power draws all that it will: its threads are two a
 core. It had 0.75 of its rated power there, and 1.02 at full load (Teads, on AWS)."""
+BOOST = 2.6
+"""Power of a desk's or laptop's processor at its highest clocks over that at its base clock: 115 W
+and 45 W of an i7-12700H (Intel, as quoted in mlco2/codecarbon, pull request 824)."""
 HIGHEST_RATED_W = 500.0
 """The highest rated power of one processor among the 4 918 of codecarbon 3.3.2."""
 DRAM_W_PER_GIB = 0.19
@@ -44,6 +49,9 @@ class RelativeRange(NamedTuple):
 RANGES: dict[str, RelativeRange] = {
     CPU_MODEL: RelativeRange(0.42, 1.75, "holds eight in ten of 609 SPECpower_ssj2008 results"),
     CPU_MODEL_RATED: RelativeRange(0.42, 1.3, "ends at the processor's rated power in the catalog"),
+    CPU_MODEL_BASE: RelativeRange(
+        0.3, 2.0, "ends at 2.6 times the power that the catalog has for the base clock"
+    ),
     CPU_MODEL_UNLIKE: RelativeRange(
         0.2, 1.75, "wider, as the processor is unlike those of 609 SPECpower_ssj2008 results"
     ),
@@ -68,18 +76,20 @@ def cpu_power(
     threads: float,
     *,
     rated_w: float | None = None,
+    boosts: bool = False,
     sockets: int | None = None,
     like_evidence: bool = True,
 ) -> CpuPower:
     """Return the model of a processor with so many hardware threads.
 
-    The range of its power never goes above its rated power `rated_w` [W], and where that is not
-    known not above what so many `sockets` have at most.
+    The range of its power never goes above its rated power `rated_w` [W], or what a processor that
+    `boosts` makes of it, and where that is not known not above what so many `sockets` have at most.
     """
     idle_w = threads * IDLE_W_PER_THREAD
     if rated_w:
-        full_w = rated_w / RANGES[CPU_MODEL_RATED].high
-        return CpuPower(CPU_MODEL_RATED, min(idle_w, full_w), full_w, RATED_FULL_LOAD)
+        meter, most_w = (CPU_MODEL_BASE, BOOST * rated_w) if boosts else (CPU_MODEL_RATED, rated_w)
+        full_w = most_w / RANGES[meter].high
+        return CpuPower(meter, min(idle_w, full_w), full_w, RATED_FULL_LOAD)
     meter = CPU_MODEL if like_evidence else CPU_MODEL_UNLIKE
     line_w = threads * FULL_W_PER_THREAD
     full_w = min(line_w, sockets * HIGHEST_RATED_W / RANGES[meter].high) if sockets else line_w

@@ -113,6 +113,21 @@ def test_no_range_goes_above_a_rated_power_that_the_catalog_has(name, threads, s
 
 
 @pytest.mark.parametrize(
+    ("name", "threads", "base_w", "most_w"),
+    [
+        ("12th Gen Intel(R) Core(TM) i7-12700H", 20.0, 45.0, 115.0),  # codecarbon #824
+        ("Intel(R) Core(TM) i9-14900K", 32.0, 125.0, 253.0),
+        ("AMD Ryzen 9 7950X 16-Core Processor", 32.0, 170.0, 230.0),
+    ],
+)
+def test_a_desks_processor_may_draw_more_than_its_base_power(name, threads, base_w, most_w):
+    power = power_of(machine(name, threads))
+    assert power is not None
+    low, high, _ = RANGES[power.meter]
+    assert low * power.at(1.0) < base_w < most_w < high * power.at(1.0)
+
+
+@pytest.mark.parametrize(
     ("name", "threads", "sockets", "rated_w", "unlike"),
     [
         ("AMD EPYC 9996 192-Core Processor", 384.0, 1, 500.0, True),
