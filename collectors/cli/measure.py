@@ -90,7 +90,8 @@ class Run(NamedTuple):
     """The id of a job, how its command ended, and what the meter says of it.
 
     `measured`: there is something to score. `home`: where it is journaled, None where that is not
-    known. `unwritten`: why the journal is not whole, "" where it is.
+    known. `unwritten`: why the journal is not whole, "" where it is. `reports`: no other process of
+    the job reports its end.
     """
 
     job_id: str
@@ -98,6 +99,7 @@ class Run(NamedTuple):
     measured: bool = False
     home: Path | None = None
     unwritten: str = ""
+    reports: bool = False
 
 
 def checked_config(args: Mapping[str, Any], strict: bool) -> Config:
@@ -180,7 +182,7 @@ def measure(
         print_message(f"measuring could not be ended ({error!r})")
         return Run(name, outcome)
     home = Path(client.home) if closed and client.home else None
-    return Run(name, outcome, client.ready, home, client.unwritten)
+    return Run(name, outcome, client.ready, home, client.unwritten, client.reports)
 
 
 def _started(

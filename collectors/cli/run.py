@@ -365,7 +365,7 @@ def _answer(
 def _print_line(done: Run, config: Config, document: Mapping[str, Any] | None) -> None:
     from gramwatt.collectors.spool.score import Ended, lines
 
-    if done.home is not None and not quiet():
+    if done.home is not None and done.reports and not quiet():
         for text in lines(Ended(done.job_id, config, done.home, done.unwritten), document):
             print_message(text)
 

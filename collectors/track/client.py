@@ -109,7 +109,7 @@ class Client:
         self.args = dict(args)
         self.began = False
         """Whether this process is the first one of the job on this node."""
-        self.ready = self.closed = False
+        self.ready = self.closed = self.reports = False
         self.home: str | None = None
         """Where the job is journaled; None while that is not known."""
         self.unwritten = ""
@@ -265,8 +265,9 @@ class Client:
             limit_s = max(limit_s, self.patience_s)
             if lines:
                 self._wait(lambda: self.lines is not None, now + limit_s)
-            # Another process that ended at the same moment may have taken it and prints them.
-            read = self.lines if folder.take(PRINTED) else []
+            # Of processes that end at the same moment one reports the end.
+            self.reports = folder.take(PRINTED)
+            read = self.lines if self.reports else []
             if not self.unwritten:  # else what was counted is in memory alone
                 # A meter that still makes the lines deletes the folder itself.
                 makes_lines = lines and self.lines is None

@@ -86,6 +86,26 @@ def test_six_jobs_at_once_print_six_lines(environ):
     assert scored_behind(environ)
 
 
+def test_tasks_of_one_step_that_end_together_print_one_line(environ, tmp_path):
+    step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "3"}
+    wait = "touch began-$0; while [ ! -e over ]; do sleep 0.01; done"
+    tasks = [
+        subprocess.Popen(
+            [*RUN, "--", "sh", "-c", wait, rank],
+            env=environ | step | {"SLURM_PROCID": rank},
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "012"
+    ]
+    eventually(lambda: len(list(tmp_path.glob("began-*"))) == 3, 60)
+    (tmp_path / "over").touch()
+    lines = [line for task in tasks for line in task.communicate(timeout=120)[1].splitlines()]
+    assert len(lines) == 1, lines
+    assert LINE.fullmatch(lines[0])
+
+
 def test_warnings_are_printed_once_a_day(environ):
     within_one_day()
     del environ["GRAMWATT_ZONE"]

@@ -335,7 +335,7 @@ def test_any_order_and_split_of_arrival_gives_the_same_job(data, tmp_path_factor
     # A server takes nothing of a job before a job line of it.
     head = data.draw(st.sampled_from([r for r in records if isinstance(r, JobRecord)]))
     shuffled = [head, *data.draw(st.permutations([r for r in records if r is not head]))]
-    cuts = sorted(data.draw(st.lists(st.integers(1, len(records)), max_size=6)))
+    cuts = sorted(data.draw(st.lists(st.integers(1, len(records) - 1), max_size=6, unique=True)))
     found = []
     for order, edges in ((records, []), (shuffled, cuts)):
         folder = tmp_path_factory.mktemp("store")
