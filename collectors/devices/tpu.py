@@ -74,7 +74,7 @@ class Tpu(DevicePort):
         self._load_metrics = metrics or library(f"{self.library}.metrics", ADVICE)
         self._rated = rated
         self._in_background = in_background
-        self._metrics: Any = None
+        self._usage_of: Callable[[Any], Sequence[Any]] | None = None
         self._chip: Any = None
         self._count = 0
         self._power_w: tuple[float, float] | None = None
@@ -94,7 +94,10 @@ class Tpu(DevicePort):
                 "tpu-info finds no chip", "give the container its /dev/accel* or vfio"
             )
         self._power_w = self._rated(self._name)
-        self._metrics = self._load_metrics()
+        metrics = self._load_metrics()
+        self._usage_of = metrics.get_chip_usage
+        if "7x" in self._name:  # it tells a duty cycle of each device (tpu-info, cli_helper.py)
+            self._usage_of = getattr(metrics, "get_chip_usage_new", self._usage_of)
         self._ask()
         if self._asking:
             self._asking.join(FIRST_S)
@@ -163,8 +166,8 @@ class Tpu(DevicePort):
 
     def _take(self) -> None:
         try:
-            rows = self._metrics.get_chip_usage(self._chip)
-            self._seen = (monotonic(), self._by_chip(rows))
+            if self._usage_of:
+                self._seen = (monotonic(), self._by_chip(self._usage_of(self._chip)))
         except Exception:  # no workload yet, or gone, or rows of another release
             return
 

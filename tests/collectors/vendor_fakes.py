@@ -234,7 +234,7 @@ class FakeTpuDevice:
             self.name = name
 
         def __str__(self) -> str:
-            return f"TPU {self.name} chip"
+            return "TPU7x chip" if self.name == "7x" else f"TPU {self.name} chip"
 
     def __init__(self, name: str, count: int, functions: int = 1) -> None:
         self.found = (self.Chip(name), count * functions) if count else (None, 0)
@@ -254,6 +254,10 @@ class FakeTpuMetrics:
         self.duties, self.cores = duties, cores
 
     def get_chip_usage(self, chip: Any) -> list[Any]:
+        assert "7x" not in str(chip), "Metrics not found for all chips"
+        return self.get_chip_usage_new(chip)
+
+    def get_chip_usage_new(self, chip: Any) -> list[Any]:
         if self.duties is None:
             raise RuntimeError("failed to connect to localhost:8431")
         return [
