@@ -222,36 +222,24 @@ class AmdSmi(LibraryPort):
         return list(range(len(listed)))
 
     def _id(self, handle: Any) -> str:
-        for call in (
+        return _first_text(
             lambda: self.lib.amdsmi_get_gpu_enumeration_info(handle)["hip_uuid"],
             lambda: self.lib.amdsmi_get_gpu_device_uuid(handle),
-            lambda: f"amd-{self._address(handle)}",
-        ):
-            with suppress(Exception):
-                text = decoded(call())
-                if text and text != "N/A":
-                    return text
-        raise ReadFailed("amdsmi lists a GPU without an id")
+            lambda: f"amd-{self.lib.amdsmi_get_gpu_device_bdf(handle)}",
+        )
 
     def _is_dual(self, handle: Any) -> bool:
         return any(part in self._name(handle).lower() for part in DUAL_DIE)
 
     def _name(self, handle: Any) -> str:
-        for call, key in (
-            ("amdsmi_get_gpu_asic_info", "market_name"),
-            ("amdsmi_get_gpu_board_info", "product_name"),
-        ):
-            with suppress(Exception):
-                text = decoded(getattr(self.lib, call)(handle)[key])
-                if text and text != "N/A":
-                    return text
-        return "AMD GPU"
+        return _first_text(
+            lambda: self.lib.amdsmi_get_gpu_asic_info(handle)["market_name"],
+            lambda: self.lib.amdsmi_get_gpu_board_info(handle)["product_name"],
+            lambda: self.title,
+        )
 
     def _address(self, handle: Any) -> str:
-        try:
-            return str(self.lib.amdsmi_get_gpu_device_bdf(handle))
-        except Exception:
-            return ""
+        return offered(lambda: str(self.lib.amdsmi_get_gpu_device_bdf(handle))) or ""
 
     def _ask(self, call: Callable[[], _T]) -> _T:
         try:
@@ -262,11 +250,9 @@ class AmdSmi(LibraryPort):
             raise meaning(f"amdsmi: {error}") from None
 
     def _memory_b(self, index: int, key: str) -> float | None:
-        try:
-            usage = self.lib.amdsmi_get_gpu_vram_usage(self._handles[index])
-            return bytes_from_mib(float(usage[key]))
-        except Exception:  # the energy goes on without it
-            return None
+        usage = offered(lambda: self.lib.amdsmi_get_gpu_vram_usage(self._handles[index])) or {}
+        memory_mib = _number(usage.get(key))
+        return None if memory_mib is None else bytes_from_mib(memory_mib)
 
 
 def in_processor(root: Path, address: str) -> bool:
@@ -305,6 +291,15 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: boo
     if by_index and not ordered and len(result.billed) < len(boards):
         remarks.append("this amdsmi does not report HIP's order; indices are taken in its own.")
     return Visible(result.billed, tuple(remarks))
+
+
+def _first_text(*calls: Callable[[], object]) -> str:
+    """Return the first text that amdsmi has; raises ReadFailed without any."""
+    texts = (decoded(answer) for call in calls if (answer := offered(call)))
+    text = next((text for text in texts if text != "N/A"), None)
+    if text is None:
+        raise ReadFailed("amdsmi lists a GPU without an id")
+    return text
 
 
 def _number(value: Any) -> float | None:

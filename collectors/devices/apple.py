@@ -7,8 +7,6 @@ neural engine and memory, so nothing of the host is added on top.
 
 from __future__ import annotations
 
-import platform
-
 from gramwatt.collectors.devices.board import (
     Board,
     LibraryPort,
@@ -16,6 +14,7 @@ from gramwatt.collectors.devices.board import (
     NotSupported,
     Place,
     ReadFailed,
+    decoded,
     offered,
 )
 
@@ -92,13 +91,11 @@ def _brand() -> str | None:
     """Return the chip's marketing name, by sysctl(3); None where it is not known."""
     import ctypes
 
+    buffer = ctypes.create_string_buffer(128)
+    size = ctypes.byref(ctypes.c_size_t(len(buffer)))
     try:
-        libc = ctypes.CDLL(None)
-        size = ctypes.c_size_t(128)
-        buffer = ctypes.create_string_buffer(size.value)
-        failed = libc.sysctlbyname(
-            b"machdep.cpu.brand_string", buffer, ctypes.byref(size), None, ctypes.c_size_t(0)
-        )
+        sysctl = ctypes.CDLL(None).sysctlbyname
     except (OSError, AttributeError):
         return None
-    return None if failed else buffer.value.decode("utf-8", "replace") or platform.processor()
+    failed = sysctl(b"machdep.cpu.brand_string", buffer, size, None, ctypes.c_size_t(0))
+    return None if failed else decoded(buffer.value)

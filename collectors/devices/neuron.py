@@ -58,7 +58,6 @@ class Neuron(DevicePort):
         super().__init__(root)
         self._rated_w = rated
         self._devices: list[Path] = []
-        self._power_w: dict[str, tuple[float, float] | None] = {}
 
     def open(self) -> None:
         """Find the devices; raises SourceAbsent."""
@@ -67,6 +66,9 @@ class Neuron(DevicePort):
             raise SourceAbsent(
                 "no Neuron device can be opened", "install AWS's aws-neuronx-dkms driver"
             )
+        files = (path / "info/architecture/device_name" for path in self._devices)
+        self._names = [text_of(file) or self.title for file in files]
+        self._power_w = {name: self._rated_w(name) for name in self._names}
 
     def count(self) -> int:
         """Return the number of devices of the instance; each has several cores."""
@@ -79,13 +81,13 @@ class Neuron(DevicePort):
         serial = text_of(self._devices[index] / "info/serial_number") or ""
         named = re.fullmatch(r"[A-Za-z0-9]{4,64}", serial) and serial.strip("0")
         uuid = f"neuron-{serial if named else self._devices[index].name[6:]}"
-        return Board(index, uuid, self._name(index))
+        return Board(index, uuid, self._names[index])
 
     def power_mw(self, index: int) -> float:
         """Return the mean of the last minute [mW]: the driver's percentage, from the catalog's idle
         to its rated power.
         """
-        power_w = self._rated(index)
+        power_w = self._power_w[self._names[index]]
         if power_w is None:
             raise NotSupported(self.why_unread(index))
         idle_w, rated_w = power_w
@@ -93,14 +95,13 @@ class Neuron(DevicePort):
 
     def remarks(self) -> tuple[str, ...]:
         """Return whether the power of idle devices is missing from the figures."""
-        known = {self._name(index): self._rated(index) for index in range(self.count())}
-        names = [name for name, power_w in known.items() if power_w and not power_w[0]]
+        names = [name for name, power_w in self._power_w.items() if power_w and not power_w[0]]
         text = "the driver's percentage is without what a device draws idle, and the catalog has "
         return (f"{text}no idle power of {', '.join(names)}.",) if names else ()
 
     def why_unread(self, index: int) -> str:
         """Return why: the watts behind 100 % are not published."""
-        if self._rated(index) is None:
+        if self._power_w[self._names[index]] is None:
             return (
                 "the driver gives percent of a highest power that AWS does not publish and the "
                 "catalog lacks; the energy stays unknown"
@@ -111,17 +112,8 @@ class Neuron(DevicePort):
         """Return the devices of the job, by NEURON_RT_VISIBLE_CORES, in cores of each device."""
         cores = text_of(self._devices[0] / "core_count") or ""
         logical = next((environ[name] for name in LOGICAL_CORES if name in environ), "")
-        size = int(logical) if logical.isdecimal() else 1 + (self._name(0) in IN_PAIRS)
+        size = int(logical) if logical.isdecimal() else 1 + (self._names[0] in IN_PAIRS)
         return visible(environ, boards, int(cores) // max(1, size) if cores.isdecimal() else 0)
-
-    def _name(self, index: int) -> str:
-        return text_of(self._devices[index] / "info/architecture/device_name") or "AWS Neuron"
-
-    def _rated(self, index: int) -> tuple[float, float] | None:
-        name = self._name(index)
-        if name not in self._power_w:
-            self._power_w[name] = self._rated_w(name)
-        return self._power_w[name]
 
     def _percent(self, index: int) -> float:
         path = self._devices[index] / "stats/power/utilization"

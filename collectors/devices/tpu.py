@@ -17,23 +17,26 @@ from typing import Any
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     Board,
-    DevicePort,
+    LibraryPort,
     Load,
     NotSupported,
     Place,
     Profile,
     ReadFailed,
-    SourceAbsent,
     Visible,
     accelerator_makers,
     library,
     may_open,
+    offered,
     pci_devices,
     rated_w,
 )
 from gramwatt.sci.figures.units import mw_from_w
 
-ADVICE = "pip install tpu-info (Python 3.11 where libtpu wants it)"
+ADVICE = (
+    "pip install tpu-info (Python 3.11 where libtpu wants it)\n"
+    "give the container its /dev/accel* or vfio"
+)
 FRESH_S = 30.0
 """A duty cycle older than this is not used."""
 FIRST_S = 0.5
@@ -43,12 +46,13 @@ PCI_ID = "0x1ae0"
 CHIPS, DEVICES = "TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"
 
 
-class Tpu(DevicePort):
+class Tpu(LibraryPort):
     """The TPU chips of this machine."""
 
     vendor = title = "Google TPU"
     meter = "tpu-info"
     library = "tpu_info"
+    advice, silent = ADVICE, "tpu-info finds no chip"
     sampled_kind = "derived"
     variables = (CHIPS, DEVICES)
 
@@ -69,8 +73,7 @@ class Tpu(DevicePort):
         rated: Callable[[str], tuple[float, float] | None] = rated_w,
         in_background: bool = True,
     ) -> None:
-        super().__init__()
-        self._load = load or library(f"{self.library}.device", ADVICE)
+        super().__init__(load or library(f"{self.library}.device", ADVICE))
         self._load_metrics = metrics or library(f"{self.library}.metrics", ADVICE)
         self._rated = rated
         self._in_background = in_background
@@ -81,18 +84,14 @@ class Tpu(DevicePort):
         self._seen: tuple[float, dict[int, tuple[float, int, int]]] | None = None
         self._asking: Thread | None = None
 
-    def open(self) -> None:
-        """Find the chips; raises SourceAbsent."""
-        device = self._load()
-        try:
-            self._chip, self._count = device.get_local_chips()
-        except Exception as error:
-            raise SourceAbsent(f"tpu-info finds no chip ({error})") from None
-        self._count = grouped_chips(device) or self._count
+    def start(self) -> None:
+        """Find the chips, by their PCI addresses where tpu-info tells those (0.14): a TPU7x has two
+        functions there, which `get_local_chips` counts one by one.
+        """
+        self._chip, functions = self.lib.get_local_chips()
+        self._count = offered(lambda: len(self.lib.get_chips())) or functions
         if self._chip is None or self._count == 0:
-            raise SourceAbsent(
-                "tpu-info finds no chip", "give the container its /dev/accel* or vfio"
-            )
+            raise ReadFailed("the PCI bus shows none")
         self._power_w = self._rated(self._name)
         metrics = self._load_metrics()
         self._usage_of = metrics.get_chip_usage
@@ -182,14 +181,3 @@ class Tpu(DevicePort):
                 total + int(row.total_memory),
             )
         return chips
-
-
-def grouped_chips(device: Any) -> int:
-    """Return the number of chips by their PCI addresses; 0 where tpu-info does not tell.
-
-    A TPU7x has two PCI functions, which `get_local_chips` counts one by one.
-    """
-    try:
-        return len(device.get_chips())
-    except Exception:  # before 0.14 there is none, and without vfio it sees nothing
-        return 0
