@@ -266,7 +266,9 @@ class Totals:
         self._numbers: memoryview[float] | None = None
         self._places: dict[tuple[int, str | None, str | None], int] = {}
         """Which number is a total, by thread, unit and phase."""
+        self._first_places: dict[Key, int] = {}
         self._free_places = numbers_from(1)
+        self._last_place = 0
 
     @classmethod
     def make(cls, folder: JobFolder, first: Mapping[str, Any]) -> Totals | None:
@@ -334,12 +336,23 @@ class Totals:
             _unlink(self._folder.at(self._name + ending))
 
     def _new_place(self, thread: int, unit: str | None, phase: str | None) -> int | None:
-        """Return the place of a total that is named now; None where there is no room."""
-        if len(self._places) >= PHASED_MOST and phase is not None:
+        """Return the place of a total that is named now; None where there is no room.
+
+        Where the numbers are used up it is that of the first thread that counted this: a server by
+        gevent has a "thread" for each request, all of which run in one.
+        """
+        most = NUMBERS - 1 if phase is None else PHASED_MOST
+        place = next(self._free_places) if self._last_place < most else NUMBERS
+        if place < NUMBERS:
+            self._last_place = place
+            if not self.append({"cmd": "total", "place": place, "unit": unit, "phase": phase}):
+                return None
+            self._first_places.setdefault((unit, phase), place)
+        elif (unit, phase) in self._first_places:
+            place = self._first_places[unit, phase]
+        elif phase is not None:
             return self._places.get((thread, unit, None)) or self._new_place(thread, unit, None)
-        place = next(self._free_places)
-        line = {"cmd": "total", "place": place, "unit": unit, "phase": phase}
-        if place >= NUMBERS or not self.append(line):
+        else:
             return None
         self._places[thread, unit, phase] = place
         return place

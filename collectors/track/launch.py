@@ -14,6 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+if sys.platform != "win32":  # which imports this file too
+    # Not those of `os`: gevent puts its own there, which wait for a child that has ended already.
+    from posix import posix_spawn, waitpid
+
 _DETACHED = ("/bin/sh", "-c", 'exec 3<&0; "$@" <&3 3<&- &', "gramwatt")
 """Begin of a command line that is detached from this process by a shell, so that os.wait() in the
 user's code never sees a child it did not start, and no zombie is left."""
@@ -58,7 +62,7 @@ def spawn_meter(lock: int, folder: str) -> None:
         _spawn(command, lock)
         return
     try:
-        os.waitpid(shell, 0)
+        waitpid(shell, 0)
     except ChildProcessError:  # the user's code ignores SIGCHLD or has collected it
         return
 
@@ -75,9 +79,9 @@ def _spawn(command: list[str], lock: int) -> int:
     options: dict[str, Any] = {"file_actions": streams, "setsigmask": ()}
     environ = package_environ()
     try:
-        return os.posix_spawn(command[0], command, environ, setsid=True, **options)
+        return posix_spawn(command[0], command, environ, setsid=True, **options)
     except NotImplementedError:  # no POSIX_SPAWN_SETSID in this C library: a new group
-        return os.posix_spawn(command[0], command, environ, setpgroup=0, **options)
+        return posix_spawn(command[0], command, environ, setpgroup=0, **options)
 
 
 def ask_sync(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.track import client as client_module
-from gramwatt.collectors.track import counts, messages
+from gramwatt.collectors.track import counts, launch, messages
 from gramwatt.collectors.track.client import Client
 from gramwatt.collectors.track.counts import JobFolder
 from tests.collectors.memory import file_of, folders
@@ -282,6 +282,34 @@ def test_what_has_no_room_loses_its_phase_and_then_is_left_out(fake, monkeypatch
     by_unit = {(f"unit-{number}", None): 2.0 for number in range(4)}
     assert totals(told()) == {**by_phase, (None, None): 20.0, **by_unit}
     assert capsys.readouterr().err.count("has no room") == 1
+
+
+def test_more_threads_than_a_file_has_numbers_count_whole(fake, monkeypatch):
+    monkeypatch.setattr(counts, "NUMBERS", 16)
+    monkeypatch.setattr(counts, "PHASED_MOST", 10)
+    monkeypatch.setattr(counts, "get_ident", iter(range(1_000)).__next__)  # as gevent's greenlets
+    told = fake("")
+    client = Client("j", "track", {})
+    client.start()
+    for number in range(40):
+        client.count(1, "request", "epoch-0" if number % 2 else None)
+    client.stop("completed")
+    assert totals(told()) == {("request", None): 20.0, ("request", "epoch-0"): 20.0}
+
+
+def test_a_meter_starts_where_the_functions_of_os_wait_for_what_has_ended(monkeypatch, tmp_path):
+    """gevent's own ones wait for a signal that has come before."""
+
+    def wait_for_ever(*_args: Any, **_options: Any) -> None:
+        raise AssertionError("the user's program hangs")
+
+    for name in ("posix_spawn", "posix_spawnp", "waitpid"):
+        monkeypatch.setattr(os, name, wait_for_ever)
+    monkeypatch.setattr(launch, "module_command", lambda _: ["/bin/sh", "-c", 'echo > "$0"'])
+    os.mkfifo(said := tmp_path / "said")
+    with open(os.devnull) as lock:
+        launch.spawn_meter(lock.fileno(), str(said))
+    assert said.read_text() == "\n"
 
 
 def test_the_client_needs_the_light_part_of_the_standard_library_only():
