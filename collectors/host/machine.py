@@ -22,7 +22,8 @@ HYPERVISORS = re.compile(
 BARE_METAL = re.compile(r"metal", re.IGNORECASE)
 """A whole machine of a cloud, such as c7g.metal, whose tables name the cloud too."""
 DMI = ("sys_vendor", "product_name", "bios_vendor")
-_VERSION_1 = ("cpu,cpuacct", "cpu", "cpuset", "memory")
+MOUNTS = ("", "cpu,cpuacct", "cpu", "cpuacct", "cpuset", "memory", "unified")
+"""Folders of cgroups: of version 2, of version 1, and of version 2 beside that."""
 LXCFS = re.compile(r"^\S+ /proc/\w+ fuse\.lxcfs ", re.MULTILINE)
 """A mount that shows a container of LXC its own processors and memory as if they were all."""
 NO_LIMIT_B = 2**60
@@ -32,8 +33,8 @@ NO_LIMIT_B = 2**60
 class Machine(Struct, frozen=True):
     """CPU model, hardware threads and memory [B] of the host, and the job's part of them.
 
-    `usage` is the cgroup folder that counts the processor time of those that the job may use,
-    where it may not use all. Whatever could not be found out is None.
+    Where it may not use all threads, `limit` is the cgroup folder that says so, and `usage` the one
+    that counts the processor time of the same group. Whatever could not be found out is None.
     """
 
     cpu_name: str | None
@@ -41,6 +42,7 @@ class Machine(Struct, frozen=True):
     threads: float | None
     memory_total_b: float | None
     memory_b: float | None
+    limit: Path | None = None
     usage: Path | None = None
     virtual: bool = False
     """Whether it is a virtual machine, by the processor, the firmware or the device tree."""
@@ -53,10 +55,10 @@ class Machine(Struct, frozen=True):
 
         Empty for the whole host. Containers see their folders under one path, so it has a number.
         """
-        if self.usage is None:
+        if self.limit is None:
             return ""
         try:
-            return f"-{self.usage.stat().st_ino}"
+            return f"-{self.limit.stat().st_ino}"
         except OSError:
             return "-limited"
 
@@ -98,12 +100,14 @@ def this_machine(root: Path = Path("/")) -> Machine:
     limits = {folder: _least(_quota_threads(folder), _cpuset_threads(folder)) for folder in folders}
     threads = _least(total, *limits.values())
     memory_b = _least(memory_total_b, shown_b, *map(_memory_limit_b, folders))
-    usage = None
+    limit = usage = None
     if total and threads and threads < total:
         narrowest = [folder for folder in folders if limits[folder] == threads]
-        # Version 1 counts time in another folder than the one that holds the CPU set.
-        counting = filter(_counts_time, [*narrowest, *reversed(folders)])
-        usage = next(counting, None)
+        limit = narrowest[0] if narrowest else None
+        # Version 1 counts the time of a group in another folder than the one with its CPU set.
+        groups = {folders[folder] for folder in narrowest}
+        same = (folder for folder in folders if folders[folder] in groups)
+        usage = next(filter(_counts_time, same), None)
     virtual = is_virtual(root)
     return Machine(
         _cpu_name(proc),
@@ -111,6 +115,7 @@ def this_machine(root: Path = Path("/")) -> Machine:
         threads,
         memory_total_b,
         memory_b,
+        limit,
         usage,
         virtual,
         None if virtual or covered else _sockets(root),
@@ -146,22 +151,23 @@ def _least(*values: float | None) -> float | None:
     return float(min(limits)) if limits else None
 
 
-def _cgroup_folders(proc: Path, root: Path) -> list[Path]:
-    """Return this process's cgroup folders and all above them, of version 2 and of version 1.
+def _cgroup_folders(proc: Path, root: Path) -> dict[Path, tuple[str, ...]]:
+    """Return this process's cgroup folders and all above them, of version 2 and of version 1, each
+    with the name of its group.
 
     Version 1 mounts cpu and cpuacct together, mostly with links of either name; version 2 may be
     mounted beside it as `unified`. A container sees its own folder as the root of each.
     """
-    folders = [root, root / "unified", *(root / name for name in _VERSION_1)]
+    folders: dict[Path, tuple[str, ...]] = {root / name: () for name in MOUNTS}
     for line in (text_of(proc / "self" / "cgroup") or "").splitlines():
         _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
         names = [controllers, *controllers.split(",")] if controllers else ["", "unified"]
-        parts = [part for part in path.split("/") if part and part != ".."]
-        folders += [
-            (root / name).joinpath(*parts[: depth + 1])
+        parts = tuple(part for part in path.split("/") if part and part != "..")
+        folders |= {
+            (root / name).joinpath(*parts[: depth + 1]): parts[: depth + 1]
             for name in dict.fromkeys(names)
             for depth in range(len(parts))
-        ]
+        }
     return folders
 
 

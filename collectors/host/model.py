@@ -200,13 +200,15 @@ class CpuModel(ModelSource):
         self.power = power_of(machine)
         self.meter = self.power.meter if self.power else CPU_MODEL
         self._since = self._observed = self._now = self._load()
-        self.least_load = 0.0
-        """What the job has used since `restart`: the kernel counts the load in ticks."""
+        self.own_load: float | None = None
+        """What the job has used since `restart`; None where its processes cannot be seen."""
 
     def load(self) -> float | None:
         """Return the mean load from `restart` to the last look (0 to 1); None if not known."""
-        load = mean_load(self._since, self._now)
-        return None if load is None else min(1.0, max(load, self.least_load))
+        own, load = self.own_load, mean_load(self._since, self._now)
+        if own is not None and self._machine.cpu_share < 1 and not self._machine.usage:
+            return min(1.0, own)  # the host's load is not that of the job's threads
+        return None if load is None else min(1.0, max(load, own or 0.0))
 
     def power_w(self) -> float | None:
         """Return the power of the whole processor at the mean load since `restart` [W]."""
@@ -219,7 +221,7 @@ class CpuModel(ModelSource):
 
     def restart(self) -> None:
         """Begin the next span at the last look."""
-        self._since, self.least_load = self._now, 0.0
+        self._since, self.own_load = self._now, None
 
     def observe(self, ledger: Ledger) -> None:
         """Note the mean load since the last observation."""

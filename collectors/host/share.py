@@ -292,7 +292,9 @@ class Share:
             return equal
         all_s = machine.threads * span_s
         own_s = max(0.0, now_s - (before.own_s or 0.0))
-        model.least_load = own_s / all_s  # gVisor's /proc/stat has only zeros
+        model.own_load = own_s / all_s  # the kernel counts the load in ticks, gVisor's not at all
+        if machine.cpu_share < 1 and not machine.usage:
+            model.own_load /= equal  # other jobs within the limit are taken to be like this one
         if machine.cpu_share < 1 and (equal > ALONE or not machine.usage):
             return equal
         load = model.load()
@@ -302,13 +304,13 @@ class Share:
         return idle * equal + (1 - idle) * min(1.0, own_s / (load * all_s))
 
     def _of_ram(self, before: Look, span_s: float, equal: float) -> float:
-        """Return the part of the memory. What a cgroup reserves is divided equally by the jobs in
-        it; else what they use is theirs.
+        """Return the part of the memory. What a cgroup reserves with its threads is divided equally
+        by the jobs in it; else what they use is theirs, and all of the limit for a job alone.
         """
         machine = self._machine
-        if machine.memory_share < 1:
-            return equal if machine.usage else 1.0
-        if self.now.memory_bs is None or not machine.memory_total_b:
+        if machine.memory_share < 1 and (machine.limit or equal > ALONE):
+            return equal
+        if self.now.memory_bs is None or not machine.memory_b:
             return equal
         used_b = (self.now.memory_bs - (before.memory_bs or 0.0)) / span_s
-        return min(1.0, max(0.0, used_b / machine.memory_total_b))
+        return min(1.0, max(0.0, used_b / machine.memory_b))

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.host import model
+from gramwatt.collectors.host import model, share
 from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS, PipedProcess
 from gramwatt.collectors.host.machine import Machine, this_machine
+from gramwatt.collectors.host.share import JobProcesses, Process
 from gramwatt.collectors.settings.clock import NS_PER_S
+from tests.collectors.host.bench import HostBench
 from tests.collectors.host.codecarbon_bench import Bench
 
 RAM_W = 64 * 0.19
@@ -244,6 +246,67 @@ def test_version_1_counts_time_beside_the_folder_of_the_cpu_set(tmp_path, proc):
     )
     assert model.cgroup_load(machine.usage, 4.0).busy == 7.0
     assert model.cgroup_load(tmp_path, 4.0) is None
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_cpu_set_of_version_1_whose_time_nobody_counts_has_that_of_its_jobs(
+    tmp_path, proc, monkeypatch, jobs
+):
+    """As Slurm makes them without accounting: cpuacct's folder has the whole busy node."""
+    monkeypatch.setattr(model, "mean_load", lambda *_: 1.0)
+    (proc / "self" / "cgroup").write_text("2:cpuset:/slurm/job_7\n3:cpu,cpuacct:/\n0::/\n")
+    cgroup(tmp_path, "cpuset/slurm/job_7", cpuset__cpus="0-3")
+    cgroup(tmp_path, "cpu,cpuacct", cpuacct__usage="7000000000")
+    cgroup(tmp_path, "unified", cpu__stat="usage_usec 7000000")
+    machine = this_machine(tmp_path)
+    assert (machine.threads, machine.usage) == (4, None)
+    assert machine.pool != ""
+    power = model.power_of(machine)
+    assert power is not None
+    benches = [HostBench(machine) for _ in range(jobs)]
+    for bench in benches:
+        bench.clock, bench.timeline = benches[0].clock, benches[0].timeline
+    began_s = benches[0].clock.mono_ns() / NS_PER_S
+
+    def processes(_: object) -> dict[int, Process]:
+        """Each job has half a thread."""
+        used_s = (benches[0].clock.mono_ns() / NS_PER_S - began_s) / 2
+        return {pid: Process(0, 0.0, 1.0 + used_s) for pid in range(1, 1 + jobs)}
+
+    hosts = [
+        bench.begin(
+            home=tmp_path, own=JobProcesses(str(pid), {pid}, {pid: 1.0}), processes=processes
+        )
+        for pid, bench in enumerate(benches, 1)
+    ]
+    for _ in range(10):
+        for host in hosts:
+            host.settle()
+        benches[0].clock.sleep(10.0)
+    for bench, host in zip(benches, hosts, strict=True):
+        host.stop(bench.timeline.now_ns())
+    whole_j = machine.cpu_share * power.at(jobs * 0.5 / 4) * 100
+    assert sum(bench.total_j("cpu") for bench in benches) == pytest.approx(whole_j, rel=0.04)
+
+
+def test_two_jobs_within_a_limit_of_memory_alone_have_what_they_use(tmp_path, proc, monkeypatch):
+    """As of a pod with a limit of memory and none of processors: not the whole limit each."""
+    cgroup(tmp_path, "kubepods/pod1", memory__max=str(64 * 2**30))
+    monkeypatch.setattr(share, "used_b", lambda _: 16 * 2.0**30)
+    machine = this_machine(tmp_path)
+    benches = [HostBench(machine) for _ in range(2)]
+    benches[1].clock, benches[1].timeline = benches[0].clock, benches[0].timeline
+    hosts = [
+        bench.begin(home=tmp_path, own=JobProcesses(name, set(), {}))
+        for bench, name in zip(benches, "ab", strict=True)
+    ]
+    for _ in range(10):
+        for host in hosts:
+            host.settle()
+        benches[0].clock.sleep(10.0)
+    for bench, host in zip(benches, hosts, strict=True):
+        host.stop(bench.timeline.now_ns())
+        assert bench.total_j("ram") == pytest.approx(16 * 0.19 * 100, rel=0.01)
 
 
 def test_no_limit_is_the_whole_host_in_either_version(tmp_path, proc):
