@@ -510,13 +510,13 @@ class Sampler:
 
     def due_ns(self) -> int | None:
         """Return when it is read next, or its driver asked again [ns]; None where it never is."""
-        dues = [self._due_ns] if self.devices else []
-        dues += [self._find_at_ns] if self._find_at_ns else []
-        return min(dues, default=None)
+        if not (self.devices and self._find_at_ns):
+            return self._due_ns if self.devices else self._find_at_ns
+        return min(self._due_ns, self._find_at_ns)
 
     def wants_boards(self, now_ns: int) -> bool:
         """Return whether it is time to ask for devices that could not be described."""
-        return bool(self._find_at_ns) and now_ns >= (self._find_at_ns or 0)
+        return bool(self._find_at_ns and now_ns >= self._find_at_ns)
 
     def add_boundary(self, time_ns: int) -> None:
         """End the open intervals at a window's edge [ns]."""

@@ -266,12 +266,12 @@ class HostDevices:
         for component in due:
             component.settle(now_ns)
 
-    def mark(self, mark_ns: int) -> None:
-        """Record what can be recorded, and end the intervals at a window's boundary [ns]."""
+    def add_boundary(self, time_ns: int) -> None:
+        """Record what can be recorded, and end the intervals at a window's edge [ns]."""
         now_ns = self._job.timeline.now_ns()
         self._share.look()
         for component in self._components.values():
-            component.cut(mark_ns, now_ns)
+            component.cut(time_ns, now_ns)
 
     def settle(self) -> None:
         """Record what can be recorded now, and bring shares and records up to date."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,9 +29,9 @@ from gramwatt.collectors.settings.proc import environ_of, page_of, reaps, system
 
 PROC = Path("/proc")
 ALONE = 1 - 1e-6
-STRANGERS_S = 60.0
-"""How long other processes than the job's are not read again [s]: none of them becomes the job's,
-but a process of the job may begin with the number of one that has ended."""
+STRANGERS_S = 3600.0
+"""How long other processes than the job's are remembered [s], so that those that have ended are
+forgotten."""
 
 
 class Fraction(NamedTuple):
@@ -48,32 +48,40 @@ class Process(NamedTuple):
     """A process: its parent, when it began [s since boot], and its processor time [s].
 
     The time holds that of the children which it has waited for, so that a sum over a tree of
-    processes loses none of those that end.
+    processes loses none of those that end. `inode` is that of its folder in /proc: another process
+    of its number has another.
     """
 
     parent: int
     began_s: float
     cpu_s: float
+    inode: int = 0
 
 
 Table = Mapping[int, Process]
-Reader = Callable[[Collection[str]], Table]
+Strangers = Mapping[str, int]
+"""Processes that are not the job's, and never become it: the inode of each by its number."""
+Reader = Callable[[Strangers], Table]
 
 
-def read_processes(strangers: Collection[str] = (), proc: Path = PROC) -> Table:
+def read_processes(strangers: Strangers, proc: Path = PROC) -> Table:
     """Return all processes that can be seen here but `strangers`, zombies included."""
     per_s = os.sysconf("SC_CLK_TCK")
     table: dict[int, Process] = {}
     try:
-        names = set(os.listdir(proc)).difference(strangers)
+        with os.scandir(proc) as entries:
+            inodes = {entry.name: entry.inode() for entry in entries}
     except OSError:
         return table
-    for pid in map(int, filter(str.isdecimal, names)):
+    for name, inode in inodes.items():
+        if strangers.get(name) == inode or not name.isdecimal():
+            continue
+        pid = int(name)
         try:
             text = page_of(f"{proc}/{pid}/stat")
             cells = text[text.rindex(b")") + 2 :].split(None, 20)
             busy = sum(map(int, cells[11:15]))
-            table[pid] = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s)
+            table[pid] = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s, inode)
         except (OSError, ValueError, IndexError):
             continue  # it has just ended
     return table
@@ -216,8 +224,7 @@ class Share:
         self._strays = Strays(own.job_id)
         self._time = JobTime(0.0)
         self._memory_b: float | None = 0.0
-        self._strangers: set[str] = set()
-        """Processes that are not the job's, as of the last look at all."""
+        self._strangers: dict[str, int] = {}
         self._strangers_of: set[int] = set()
         """The job's clients then."""
         self._all_at_s = 0.0
@@ -248,7 +255,7 @@ class Share:
         """
         at_s = self._timeline.clock.mono_ns() / NS_PER_S
         if last or at_s >= self._all_at_s or self._own.pids != self._strangers_of:
-            self._strangers, self._strangers_of = set(), set(self._own.pids)
+            self._strangers, self._strangers_of = {}, set(self._own.pids)
             self._all_at_s = at_s + STRANGERS_S
         table = self._read(self._strangers)
         if table:
@@ -257,7 +264,9 @@ class Share:
                 # A child may have been waited for while the table was read.
                 self._time = before
                 self._time.look(self._read(self._strangers), self._own, strays)
-            self._strangers.update(set(map(str, table)).difference(self._time.members))
+            for pid, process in table.items():
+                if str(pid) not in self._time.members:
+                    self._strangers[str(pid)] = process.inode
         others, memory_b = self._other_jobs(), used_b(map(int, self._time.members))
         if last:
             memory_b = max(memory_b or 0.0, self._memory_b or 0.0) or None

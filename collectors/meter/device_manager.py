@@ -16,13 +16,13 @@ from msgspec import field
 from gramwatt.collectors.devices.board import DevicePort, Notify, Place, ports
 from gramwatt.collectors.devices.counter import POLL_NS
 from gramwatt.collectors.devices.library import Crashes
-from gramwatt.collectors.devices.sampler import Device, NodeJob, Put, Sampler
+from gramwatt.collectors.devices.sampler import NodeJob, Put, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.devices import Access, HostDevices
 from gramwatt.collectors.host.share import JobProcesses
 from gramwatt.collectors.serving.poll import Poller
 from gramwatt.collectors.serving.presets import Server
-from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
+from gramwatt.collectors.settings.clock import NEVER_NS, NS_PER_S, Clock, Timeline
 from gramwatt.collectors.settings.proc import boot_id, process_start_ns
 from gramwatt.collectors.spool.intervals import Schedule
 
@@ -38,13 +38,10 @@ class Dependencies(Access):
     polls: Callable[[Sequence[Server]], Poller] = Poller
 
 
-IDLE_NS = 10 * NS_PER_S
-"""Until when nothing is due on a node without devices."""
 RETRY_NS = 10 * NS_PER_S
 """How long a vendor's devices, or the host, are left alone after they have raised."""
 SHORTEST_NS = POLL_NS
 """An interval that has just begun waits for the next open file."""
-HOST = "the processor and memory"
 
 
 class DeviceManager:
@@ -77,6 +74,8 @@ class DeviceManager:
         self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
         self._groups: list[Sampler] = []
         self._host: HostDevices | None = None
+        self._parts: list[Sampler | HostDevices] = []
+        """Groups and host: what is read at moments of its own."""
         self._host_begins: tuple[dict[str, Any] | None, int] = None, 0
         self._known: dict[str, Any] = {}
         self._environs: list[tuple[Mapping[str, str], int]] = []
@@ -103,6 +102,7 @@ class DeviceManager:
         environ = self._dependencies.environ
         ports = self._dependencies.ports(environ)
         self._groups = [Sampler(self._job, port, self._boards, self._crashes) for port in ports]
+        self._parts = [*self._groups]
         self.adopt(environ, mark_ns)
         if not any(group.includes_host for group in self._groups):
             self._host_begins = (state or {}).get("host"), mark_ns
@@ -135,18 +135,18 @@ class DeviceManager:
 
     def due_ns(self) -> int:
         """Return when the next reading is due [ns]."""
-        parts = [part for part in (*self._groups, self._host) if part]
-        dues = [part.due_ns() for part in parts if part not in self._retry_at_ns]
-        dues += self._retry_at_ns.values()
-        return min(filter(None, dues), default=self._job.timeline.now_ns() + IDLE_NS)
+        due_ns = self._retry_at_ns.get(None, NEVER_NS)
+        for part in self._parts:
+            due_ns = min(due_ns, self._due_ns_of(part))
+        return due_ns
 
     def tick(self) -> None:
         """Take the readings that are due."""
-        for group in self._groups:
-            self._guarded(group, self._tick_group, group)
-        if self._host:
-            self._guarded(self._host, self._host.tick)
-        elif None in self._retry_at_ns:
+        now_ns = self._job.timeline.now_ns()
+        for part in self._parts:
+            if now_ns >= self._due_ns_of(part):
+                self._guarded(part, self._tick_part, part, now_ns)
+        if None in self._retry_at_ns:
             self._guarded(None, self._begin_host)
 
     @property
@@ -156,18 +156,15 @@ class DeviceManager:
 
     def add_boundary(self, time_ns: int) -> None:
         """End open intervals at a window's edge [ns], where they can be read at once."""
-        for group in self._groups:
-            self._guarded(group, group.add_boundary, time_ns)
-        if self._host:
-            self._guarded(self._host, self._host.mark, time_ns)
+        for part in self._parts:
+            self._guarded(part, part.add_boundary, time_ns)
 
     def open_intervals(self) -> list[dict[str, Any]]:
         """Return the open intervals of all devices, as record fields for the open file."""
         if self._host:
             self._guarded(self._host, self._host.settle)
         self._boards.record_shares(final=False)
-        ledgers = [ledger for group in self._groups for ledger in group.ledgers]
-        ledgers += self._host.ledgers if self._host else ()
+        ledgers = (ledger for part in self._parts for ledger in part.ledgers)
         spans = [(ledger.device_id, ledger.open) for ledger in ledgers]
         now_ns = self._job.timeline.now_ns()
         spans += [span for group in self._groups for span in group.unread_intervals(now_ns)]
@@ -181,11 +178,9 @@ class DeviceManager:
         """Take the final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
         self.schedule.end_ns = stop_ns
         self._retry_at_ns.clear()  # a last time
-        for group in self._groups:
-            self._guarded(group, group.stop, stop_ns)
+        for part in self._parts:
+            self._guarded(part, part.stop, stop_ns)
         self._boards.record_shares(final=True)
-        if self._host:
-            self._guarded(self._host, self._host.stop, stop_ns)
         self._locks.release()
         self._retry_at_ns.clear()
         for group in self._groups:
@@ -201,7 +196,8 @@ class DeviceManager:
 
     def coarsest_period_s(self) -> float | None:
         """Return the slowest counter's update period [s]; None where none was seen."""
-        periods_s = [device.meter.period_s for device in self._devices()]
+        devices = (device for group in self._groups for device in group.devices)
+        periods_s = (device.meter.period_s for device in devices)
         return max((period_s for period_s in periods_s if period_s), default=None)
 
     def _begin_host(self) -> None:
@@ -209,6 +205,7 @@ class DeviceManager:
         host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks, own)
         host.begin(*self._host_begins)
         self._host = host
+        self._parts.append(host)
 
     def _guarded(
         self, part: Sampler | HostDevices | None, action: Callable[..., None], *arguments: Any
@@ -225,16 +222,18 @@ class DeviceManager:
             self._retry_at_ns.pop(part, None)
         except Exception as error:  # a vendor's library, or a file of the system
             self._retry_at_ns[part] = now_ns + RETRY_NS
-            what = part.name if isinstance(part, Sampler) else HOST
+            what = part.name if isinstance(part, Sampler) else "the processor and memory"
             text = f"measuring {what} failed: {error!r}; it is tried again."
             self._job.notify("meter-gap", text)
 
-    def _tick_group(self, group: Sampler) -> None:
-        now_ns = self._job.timeline.now_ns()
-        if group in self._retry_at_ns or group.wants_boards(now_ns):
+    def _due_ns_of(self, part: Sampler | HostDevices) -> int:
+        return self._retry_at_ns.get(part) or part.due_ns() or NEVER_NS
+
+    def _tick_part(self, part: Sampler | HostDevices, now_ns: int) -> None:
+        if isinstance(part, Sampler) and (part in self._retry_at_ns or part.wants_boards(now_ns)):
             for environ, mark_ns in self._environs:
-                self._adopt(group, environ, mark_ns)
-        group.tick()
+                self._adopt(part, environ, mark_ns)
+        part.tick()
 
     def _adopt(self, group: Sampler, environ: Mapping[str, str], mark_ns: int) -> None:
         # A machine with another vendor's devices has no NVML to miss.
@@ -243,6 +242,3 @@ class DeviceManager:
         expected = not others and not self._dependencies.machine().virtual
         module = any(other.is_module for other in self._groups if other is not group)
         group.adopt(environ, self._known, mark_ns, expected=expected, beside_module=module)
-
-    def _devices(self) -> list[Device]:
-        return [device for group in self._groups for device in group.devices]

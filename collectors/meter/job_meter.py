@@ -64,9 +64,8 @@ SETTLE_NS = NS_PER_S * 3 // 10
 RETRY_EVERY_NS = NS_PER_S
 LOOK_EVERY_NS, LOOK_EARLY_NS = NS_PER_S * 3 // 2, NS_PER_S * 6 // 10
 """How often the job's processes are looked at [ns], and how much earlier with a reading: so that
-with one each second every reading has its look, wherever in the second the last look was."""
-WATCHED_LOOK_NS = 10 * NS_PER_S
-"""The same where the end of each process wakes the meter, as each of their lines does."""
+with one each second every reading has its look, wherever in the second the last look was. Where the
+end of each process wakes the meter, as each of their lines does, only before each save."""
 SIZE_EVERY_NS = 600 * NS_PER_S
 PENDING_MAX = 256
 """Lines that wait for a disk that does not take them before further ones are made coarser."""
@@ -220,9 +219,8 @@ class JobMeter:
         now_ns = self.timeline.now_ns()
         try:
             # A look goes along with a reading, so that the meter wakes once for both.
-            reads = now_ns >= self._reads_at_ns
-            early_ns = NS_PER_S if self.watched else LOOK_EARLY_NS
-            if now_ns >= self._look_at_ns() - (early_ns if reads else 0):
+            early_ns = LOOK_EARLY_NS if now_ns >= self._reads_at_ns else 0
+            if now_ns >= min(self._look_at_ns() - early_ns, self._open_at_ns):
                 self._look(now_ns)
             if not self.closed:
                 self._read_due(now_ns)
@@ -372,7 +370,8 @@ class JobMeter:
             self.notify("below-resolution", CODES["below-resolution"])
 
     def _look_at_ns(self) -> int:
-        return self._looked_ns + (WATCHED_LOOK_NS if self.watched else LOOK_EVERY_NS)
+        is_woken = self._looked_ns == 0
+        return NEVER_NS if self.watched and not is_woken else self._looked_ns + LOOK_EVERY_NS
 
     def _look(self, now_ns: int) -> None:
         """Read what processes have written; the job ends with the last of those that decide."""

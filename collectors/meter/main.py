@@ -33,7 +33,6 @@ from gramwatt.collectors.track.counts import PRINTED, JobFolder, remove_left_ove
 FIRST_SYNC_NS, SYNC_EVERY_NS = NS_PER_S // 3, 30 * NS_PER_S
 """When a server is sent what is journaled of a running job: soon after its start, so that it is in
 sight there, and then whenever there is more."""
-LONGEST_WAIT_S = 1.5
 REST_NS = NS_PER_S
 """After a tick that has raised: what it left undone stays due."""
 IDLE_S = 0.3
@@ -54,6 +53,8 @@ class Loop:
         self._selector.register(wake, selectors.EVENT_READ)
         self._watched: dict[int, int] = {}
         """Descriptor of each process whose end is waited for, by its id."""
+        self._running: list[int] = []
+        """Those of the last look, which are watched."""
         self._sync_at_ns = meter.timeline.now_ns() + FIRST_SYNC_NS
         self._sent_seq = 0
         self._syncs: list[Any] = []
@@ -75,7 +76,7 @@ class Loop:
             if self._idle_tasks and wait_s > IDLE_S:
                 self._idle_tasks.pop(0)()
                 continue
-            for key, _ in self._selector.select(max(0.0, min(wait_s, LONGEST_WAIT_S))):
+            for key, _ in self._selector.select(max(0.0, wait_s)):
                 meter.wake()
                 if key.fd == self._wake:
                     with contextlib.suppress(OSError):
@@ -108,9 +109,10 @@ class Loop:
 
         Not while no look follows: one that has ended would wake the meter again and again.
         """
-        if self._meter.timeline.now_ns() < self._rests_until_ns:
-            return
         running = self._meter.running
+        if running is self._running or self._meter.timeline.now_ns() < self._rests_until_ns:
+            return
+        self._running = running
         for pid in running:
             if pid not in self._watched:
                 with contextlib.suppress(AttributeError, OSError):
@@ -181,8 +183,7 @@ def main() -> int:
         return 2
     dependencies.codecarbon = starter(dependencies.environ)
     meter = JobMeter(dependencies, _config(args), folder)
-    # The end of a cgroup or container begins with SIGTERM to everybody in it.
-    signal.signal(signal.SIGTERM, lambda *_: meter.save_soon())
+    save_when_terminated(meter, folder)
     meter.start()
     loop = Loop(meter, wake)
     loop.run()
@@ -202,6 +203,16 @@ def main() -> int:
     if sends_itself:
         loop.sync()
     return 0
+
+
+def save_when_terminated(meter: JobMeter, folder: JobFolder) -> None:
+    """Have SIGTERM save: with it to everybody begins the end of a cgroup or container."""
+
+    def save(*_: Any) -> None:
+        meter.save_soon()
+        folder.wake()
+
+    signal.signal(signal.SIGTERM, save)
 
 
 def _let_go(wake: int) -> None:

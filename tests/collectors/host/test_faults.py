@@ -290,7 +290,7 @@ def test_a_load_that_rises_is_measured_whenever_it_is_read_next(bench, end):
         host = bench.measured(state=state, mark_ns=bench.timeline.now_ns())
         host.settle()
     if end == "mark":
-        host.mark(bench.timeline.now_ns())
+        host.add_boundary(bench.timeline.now_ns())
         assert bench.total_j("cpu", "measured") == pytest.approx(1652)
     bench.stop(host)
     assert bench.total_j("cpu", "measured") == pytest.approx(1652)

@@ -21,7 +21,7 @@ import pytest
 from gramwatt.collectors.host import model
 from gramwatt.collectors.host.model import Load
 from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.collectors.host.share import JobProcesses, Process
+from gramwatt.collectors.host.share import JobProcesses, Process, read_processes
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Powercap
@@ -159,3 +159,10 @@ def test_memory_is_billed_by_use(tmp_path):
     watts = memory["energy_j"]["value"] / document["duration_s"]
     gib = 2**30
     assert 0.19 * 0.2e9 / gib * 0.7 < watts < 0.19 * 0.5e9 / gib
+
+
+def test_a_process_is_read_again_only_when_another_one_has_its_number():
+    pid = os.getpid()
+    inode = read_processes({})[pid].inode
+    assert pid not in read_processes({str(pid): inode})
+    assert pid in read_processes({str(pid): inode + 1})

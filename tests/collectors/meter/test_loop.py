@@ -6,12 +6,14 @@ import os
 import signal
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from gramwatt.collectors.meter import main
 from gramwatt.collectors.meter.main import Loop
+from gramwatt.collectors.settings.proc import fields_of
+from gramwatt.collectors.track.counts import JobFolder
 from tests.collectors.rig import Rig, gpu, states
 
 
@@ -81,6 +83,43 @@ def test_a_reading_that_always_raises_leaves_the_journal_saved(tmp_path, monkeyp
     rig.kill(meter)
     (state,) = states(rig.folder()).values()
     assert now_ns - state["now_ns"] <= 11e9
+
+
+class Waiting(Failing):
+    """A meter for which nothing is due, and that is closed when it is to save."""
+
+    closed = False  # type: ignore[assignment]
+
+    def due_ns(self) -> int:
+        return time.monotonic_ns() + 60 * 10**9
+
+    def wake(self) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def save_soon(self) -> None:
+        self.closed = True  # type: ignore[misc]
+
+
+def test_a_waiting_meter_that_is_told_to_end_saves_at_once(tmp_path):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        folder, meter = JobFolder(str(tmp_path)), cast("Any", Waiting(60))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(5)
+        loop = Loop(meter, folder.listen())
+        main.save_when_terminated(meter, folder)
+        os.write(writing, b"\n")
+        loop.run()
+        os._exit(0)
+    os.read(reading, 1)
+    while fields_of(child)[0] != "S":  # it waits
+        time.sleep(0.005)
+    os.kill(child, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(reading)
+    os.close(writing)
 
 
 class Sent(Failing):
