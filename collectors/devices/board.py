@@ -3,6 +3,7 @@
 SourceError
 ├── SourceAbsent     library, driver or permission is missing; it has the fix
 ├── NotSupported     this one call is not offered by this device; others may be
+│   └── Refused      this user may not make it; one who may not ask for a device's id cannot use it
 ├── DeviceLost       the device fell off the bus or needs a reset
 └── ReadFailed       anything else; the next reading may work
 """
@@ -61,6 +62,10 @@ class NotSupported(SourceError):
     """This device does not offer this call."""
 
     code = "not-supported"
+
+
+class Refused(NotSupported):
+    """The call is not offered to this user."""
 
 
 class DeviceLost(SourceError):
@@ -407,7 +412,7 @@ def decoded(answer: Any) -> str:
 
 
 def boards_of(port: DevicePort, node: str) -> list[Board]:
-    """Return every device that a port's driver counts, by its ordinal.
+    """Return every device that a port's driver counts and this user may open, by its ordinal.
 
     One whose id cannot be read, for whatever reason, has an id of `node` and its ordinal instead;
     one with the id of another has its ordinal behind it.
@@ -420,6 +425,8 @@ def boards_of(port: DevicePort, node: str) -> list[Board]:
             if any(other.uuid == uuid for other in boards):
                 uuid = safe_id(f"{uuid}-{index}")
             boards.append(board._replace(uuid=uuid))
+        except Refused:  # as the cgroup of a scheduler does it; CUDA does not number it either
+            continue
         except Exception:
             uuid = safe_id(f"{node}-{port.meter}-{index}")
             boards.append(Board(index, uuid, port.title, described=False))

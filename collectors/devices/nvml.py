@@ -12,7 +12,6 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from gramwatt.collectors.devices import visibility
@@ -27,6 +26,7 @@ from gramwatt.collectors.devices.board import (
     Place,
     Profile,
     ReadFailed,
+    Refused,
     SourceAbsent,
     SourceError,
     Values,
@@ -73,12 +73,17 @@ DECIDING = (visibility.CUDA, visibility.STEP, visibility.ORDINAL, visibility.SLU
 BY_RUNTIME = (visibility.CUDA, visibility.ORDINAL)
 MODULE_NAMES = ("gh200",)
 """Parts whose energy counter is the whole module, processor and memory included (Grace-Hopper;
-reported for the counter by the Zeus project, pull request 172)."""
+reported for the counter by the Zeus project, pull request 172). GB200's and GB300's is the GPU."""
+MODULE_SCOPE = 1
+"""NVML_POWER_SCOPE_MODULE: power fields of the whole module, not of the GPU alone (nvml.h)."""
 JETSON = re.compile(r"nvgpu|\b(orin|thor|xavier|tegra)\b", re.IGNORECASE)
 """Names that the NVML of JetPack 6 and 7 gives the GPU of the module itself, of which it reads
 nothing: the sensors of the module hold it."""
-DEVICE_NODE = Path("/dev/nvidia0")
-"""Exists where the kernel's driver has a GPU, whether or not NVML can read it."""
+DEVICE_FILES = "dev/nvidia[0-9]*"
+"""Those of the GPUs that the kernel's driver has, whether or not NVML can read them; a container
+may have any one of them."""
+WSL = "usr/lib/wsl/lib"
+"""Where the driver of Windows puts its libraries; no file in /dev tells of its GPUs."""
 CLOCK_REASONS = {
     "power_capped": 0x04,
     "thermally_slowed": 0x20 | 0x40,
@@ -114,7 +119,9 @@ class Nvml(DevicePort):
         """
         choice = place.environ.get(VARIABLE, "")
         if not choice:
-            return Pynvml()
+            port = Pynvml()
+            port.root = place.root
+            return port
         wrong = "" if choice == SYNTHETIC else f"{VARIABLE} is {choice!r}; it takes {SYNTHETIC}"
         return SyntheticNvml(Clock(), wrong)
 
@@ -122,6 +129,8 @@ class Nvml(DevicePort):
         super().__init__()
         self._with_mean: set[int] = set()
         """Boards that give the mean of their power over a second, as a field."""
+        self.modules: set[int] = set()
+        """Boards whose counter is a module's; its power is a field of its own."""
         self._not_offered: set[tuple[int, str]] = set()
 
     def ask(self, call: str, index: int) -> Any:
@@ -140,6 +149,10 @@ class Nvml(DevicePort):
         """Return a board with its MIG slices; only its id must be known."""
         uuid = self.ask("uuid", index)
         name = self._ask_if_offered("name", index) or self.title
+        if any(part in name.lower() for part in MODULE_NAMES):
+            self._ask_if_offered("energy_mj", index)
+            if (index, "energy_mj") not in self._not_offered:  # else it is read as a GPU is
+                self.modules.add(index)
         memory_b = self._ask_if_offered("memory_b", index)
         slices = offered(lambda: self.slices(index)) or ()
         return Board(
@@ -148,7 +161,7 @@ class Nvml(DevicePort):
             name=name,
             slices=slices,
             memory_b=float(memory_b[1]) if memory_b else None,
-            includes_host=any(part in name.lower() for part in MODULE_NAMES),
+            includes_host=index in self.modules,
             part_of="module" if JETSON.search(name) else "",
             mig=bool(slices) or self._ask_if_offered("mig", index) == 1,
             minor=self._ask_if_offered("minor", index),
@@ -164,7 +177,7 @@ class Nvml(DevicePort):
         if counter_mj is None or power_mw is None:
             counter_mj, power_mw = answers(
                 lambda: self._ask("energy_mj", index) if counter_mj is None else counter_mj,
-                lambda: self._ask("power_mw", index) if power_mw is None else power_mw,
+                lambda: self._power_mw(index) if power_mw is None else power_mw,
                 none=lambda: self._unread(index),
             )
         return Values(counter_mj, power_mw, mean_mw)
@@ -172,8 +185,7 @@ class Nvml(DevicePort):
     def read_power(self, index: int) -> float:
         """Return the power [mW] without the counter, which takes milliseconds on some boards."""
         mean_mw = self.fields(index, MEAN_FIELD)[0] if index in self._with_mean else None
-        power_mw: float = self.ask("power_mw", index) if mean_mw is None else mean_mw
-        return power_mw
+        return self._power_mw(index) if mean_mw is None else mean_mw
 
     def profile(self, index: int, *, full: bool) -> Profile:
         """Return use and memory, where `full` also heat and what holds the clocks down.
@@ -206,13 +218,17 @@ class Nvml(DevicePort):
         return visible(environ, boards)
 
     def wants_none(self, environ: Mapping[str, str]) -> bool:
-        """Return whether the environment gives the job no GPU."""
+        """Return whether the environment gives the job no GPU. A container may have been given one
+        although NVIDIA_VISIBLE_DEVICES names none, which is to its runtime and not to CUDA.
+        """
         name = deciding(environ)
-        return name is not None and visibility.names_none(environ[name])
+        if name is None or not visibility.names_none(environ[name]):
+            return False
+        return name != NVIDIA or not self.exists()
 
     def exists(self) -> bool:
         """Return whether the kernel's driver has a GPU."""
-        return DEVICE_NODE.exists()
+        return any(self.root.glob(DEVICE_FILES))
 
     def is_expected(self) -> bool:
         """Return whether the kernel's driver has a GPU, or a variable names one."""
@@ -242,6 +258,12 @@ class Nvml(DevicePort):
         elif mean_mw is not None:
             self._with_mean.add(index)
         return Values(counter_mj, power_mw, mean_mw)
+
+    def _power_mw(self, index: int) -> float:
+        if index in self.modules:
+            raise NotSupported("the call gives the power of the GPU alone, not of its module")
+        power_mw: float = self._ask("power_mw", index)
+        return power_mw
 
     def _unread(self, index: int) -> str:
         """Return why nothing is read; calls that were not offered are tried again, rarely."""
@@ -353,6 +375,7 @@ class Pynvml(Nvml):
         """The newer question for memory; None where driver or binding lacks it."""
         self._lost: tuple[int, ...] = ()
         self._unsupported: tuple[int, ...] = ()
+        self._refused: tuple[int, ...] = ()
 
     def prepare(self) -> None:
         """Import the binding, which is Python."""
@@ -367,14 +390,18 @@ class Pynvml(Nvml):
         self._nvml = pynvml
         self._memory_version = getattr(pynvml, "nvmlMemory_v2", None)
         self._lost = _codes(pynvml, "GPU_IS_LOST", "RESET_REQUIRED")
-        self._unsupported = _codes(pynvml, "NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_PERMISSION")
+        self._unsupported = _codes(pynvml, "NOT_SUPPORTED", "FUNCTION_NOT_FOUND")
+        self._refused = _codes(pynvml, "NO_PERMISSION")
         try:
             pynvml.nvmlInit()
         except Exception as error:
             code = getattr(error, "value", None)
+            fix, seen = FIXES.get(code or 0, ""), code in SEEN
+            if code == LIBRARY_NOT_FOUND and (self.root / WSL / "libnvidia-ml.so.1").exists():
+                fix, seen = f"let it be found: `export LD_LIBRARY_PATH=/{WSL}`", True
             where = "library is not here" if code == LIBRARY_NOT_FOUND else "driver does not answer"
             text = f"the NVIDIA {where}: {error}"
-            raise SourceAbsent(text, FIXES.get(code or 0, ""), seen=code in SEEN) from None
+            raise SourceAbsent(text, fix, seen=seen) from None
         self._handles = {}
         self._field_calls = {}
 
@@ -519,6 +546,8 @@ class Pynvml(Nvml):
         values = (self._nvml.c_nvmlFieldValue_t * len(ids))()
         for value, field in zip(values, ids, strict=True):
             value.fieldId = field
+            if index in self.modules and field != TOTAL_ENERGY_FIELD:
+                value.scopeId = MODULE_SCOPE
         length, pointer = ctypes.c_int(len(ids)), ctypes.byref(values)
         call = _FieldCall(self._handle(index), length, values, pointer)
         self._field_calls[index, ids] = call
@@ -561,6 +590,8 @@ class Pynvml(Nvml):
     def _meaning(self, error: Any) -> Callable[[str], Exception]:
         if error.value in self._lost:
             return DeviceLost
+        if error.value in self._refused:
+            return Refused
         return NotSupported if error.value in self._unsupported else ReadFailed
 
 
@@ -629,14 +660,22 @@ def deciding(environ: Mapping[str, str]) -> str | None:
 def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
     """Return the GPUs and MIG slices of the job among `boards`."""
     name = deciding(environ)
+    choice = environ.get(name or "", "")
     if name is None:
         result = visibility.by_scheduler(environ, boards)
+    elif name == NVIDIA and visibility.names_none(choice):
+        result = Visible.whole(boards)
     elif name not in BY_RUNTIME:
         result = visibility.by_node(name, environ, boards)
     else:
         result = visibility.by_runtime(name, environ, boards, once=True)
-    choice = environ.get(name or "", "")
     remarks = [*result.remarks, *_slice_remarks(result.billed, choice)]
+    billed = {item.board.ordinal for item in result.billed}
+    if name == NVIDIA and 0 < len(billed) < len(boards):
+        remarks.append(
+            f"{NVIDIA} names {len(billed)} of the {len(boards)} GPUs here, which CUDA can all use "
+            f"as it does not read it. Those are billed; name others in {visibility.CUDA}."
+        )
     mixed = len({board.name for board in boards} - {Nvml.title}) > 1
     by_index = any(entry.isdecimal() for entry in visibility.split(choice))
     sure = environ.get(visibility.ORDER) == "PCI_BUS_ID" or len(result.billed) == len(boards)

@@ -26,6 +26,7 @@ from gramwatt.collectors.devices.board import (
     Notify,
     NotSupported,
     SourceAbsent,
+    billed_of,
     boards_of,
     counted,
     offered,
@@ -432,6 +433,9 @@ class Sampler:
         self._opening: Opening | None = None
         self._boards: list[Board] | None = None
         self._chosen: Sequence[Mapping[str, str]] = ()
+        self._states: States = {}
+        self._looked_ns = job.timeline.now_ns()
+        """When boards that are not billed were last looked at for the job's processes [ns]."""
         self._open = self._unread = self._unused_reported = False
         self._find_at_ns: int | None = 0
         """When a driver that lists no device, or one that could not be described, is asked again
@@ -485,6 +489,7 @@ class Sampler:
             self._continue_unasked(states, mark_ns)
             return
         self.devices = [device for device in self.devices if device.index >= 0]
+        self._states = states
         visible = self._port.visible(environ, boards)
         for remark in visible.remarks:
             self._job.notify("device-visibility", self._port.remark_text(remark))
@@ -686,6 +691,22 @@ class Sampler:
             self._next_ns = now_ns
         self._plan()
 
+    def _adopt_used(self) -> None:
+        """Bill the boards that the job's processes use though no variable gives it them: a script
+        may set another one, and CUDA may count in another order.
+        """
+        measured = {device.index for device in self.devices}
+        boards = self._boards or ()
+        for board in boards:
+            if board.ordinal in measured or not self._shared.has_ours(self._port, board.ordinal):
+                continue
+            text = f"{self._port.title} {board.ordinal}: a process of the job uses it, although no "
+            text += "variable gives it to the job; it is billed from here on."
+            self._job.notify("device-visibility", text)
+            for item in counted(billed_of(board), beside_module=False):
+                self._add(item, self._states.get(item.device_id), self._looked_ns, len(boards))
+        self._looked_ns = self._job.timeline.now_ns()
+
     def _name(self, device_id: str, board: Board) -> None:
         """Write the record of a device again that could not be described when it was added."""
         for device in self._recorded:
@@ -805,6 +826,8 @@ class Sampler:
             if self._ticks % LIMIT_TICKS == PROFILE_TICKS:
                 device.meter.look_at_limit()
             device.compare()
+        if self._ticks < LIMIT_TICKS or self._ticks % LIMIT_TICKS == PROFILE_TICKS:
+            self._adopt_used()
         self._release()
         self._report_unused(UNUSED_LOOKS)
         self._put_changes()

@@ -7,6 +7,7 @@ is never billed. docs/measuring.md has the tables.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from gramwatt.collectors.devices.board import Billed, Board, MigSlice, Visible, billed_of
@@ -19,9 +20,12 @@ STEP, SLURM_JOB, SLURM_JOB_ID = "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_JOB_
 SCHEDULER = (STEP, SLURM_JOB, SLURM_JOB_ID)
 """Slurm's variables, for every vendor."""
 NONE_WORDS = frozenset({"", "-1", "none", "nodevfiles"})
-ALL_WORDS = frozenset({"all", "void"})
-"""`void` is what container runtimes set when they pass devices by another mechanism (CDI): the
-driver then lists exactly the container's devices."""
+ALL_WORDS = frozenset({"all", "void", "/var/run/nvidia-container-devices"})
+"""The last two stand in containers whose devices are passed by another mechanism (CDI, mounted
+files): the driver then lists exactly the container's devices."""
+NUMBER = re.compile(r"\+?(\d+)[^:]*")
+"""What CUDA takes for an index: the digits that an entry begins with, so that `0 1` is 0
+(torch.cuda._parse_visible_devices). `0:1` is a slice."""
 SHARED_GPU = "GRAMWATT_SHARED_GPU"
 """Says that boards are time-shared by several users."""
 SHORTEST_UUID = 4
@@ -55,13 +59,19 @@ def by_node(name: str, environ: Mapping[str, str], boards: Sequence[Board]) -> V
     """Return the boards of the variable `name` by the node's ids, which a container or cgroup may
     list again from 0.
 
-    Slurm's are the numbers of the devices' files, where the driver tells them.
+    Slurm's are the numbers of the devices' files, where the driver tells them; of a CDI name, such
+    as nvidia.com/gpu=0, the end counts. Where nothing of a list is here, all that the driver lists
+    is billed: the job can have no more.
     """
-    entries = split(environ[name])
-    if len(entries) == len(boards) and all(entry.isdecimal() for entry in entries):
+    entries = [entry.rpartition("=")[2] for entry in split(environ[name])]
+    if len(set(entries)) == len(boards) and all(entry.isdecimal() for entry in entries):
         return Visible.whole(boards)
     files = name in SCHEDULER and all(board.minor is not None for board in boards)
-    return _listed(name, environ[name], boards, ends_at_unknown=False, files=files)
+    result = _listed(name, ",".join(entries), boards, ends_at_unknown=False, files=files)
+    if result.billed or not result.remarks:
+        return result
+    text = f"{name} names {environ[name]!r}, which is no device here; all devices here are billed."
+    return Visible.whole(boards, (text,))
 
 
 def by_scheduler(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
@@ -98,6 +108,8 @@ def _listed(
     billed: dict[str, Billed] = {}
     remarks = []
     for entry in (entry.strip() for entry in text.split(",")):
+        if once and (number := NUMBER.fullmatch(entry)):
+            entry = number[1]
         if ends_at_unknown and entry.lower() in NONE_WORDS:
             break
         matches = _match(entry, boards, files=files)

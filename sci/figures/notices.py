@@ -139,9 +139,9 @@ HELP: dict[str, str] = {
         "Or it is another binding than the tested one; `gramwatt doctor` names it."
     ),
     "device-visibility": (
-        "`CUDA_VISIBLE_DEVICES` or the scheduler names other devices than the driver lists, no "
-        "slice of a board in MIG mode, or devices that the job does not use while it uses "
-        "others. The message names the billed ones."
+        "`CUDA_VISIBLE_DEVICES`, the scheduler or the container names other devices than the "
+        "driver lists, no slice of a board in MIG mode, or other devices than the job uses. The "
+        "message names the billed ones."
     ),
     "codecarbon-limits": (
         "Whether the processor's energy was read or modelled, how GPUs divide theirs, or where "

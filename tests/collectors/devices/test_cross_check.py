@@ -49,6 +49,13 @@ def test_a_counter_that_is_another_quantity_is_no_longer_used(tmp_path, gain):
     assert text.endswith("the counter is used." if is_used else "power is integrated from here on.")
 
 
+def test_the_power_of_a_gpu_says_nothing_of_the_counter_of_its_module(tmp_path):
+    rig = Rig(tmp_path, gpu(name="NVIDIA GH200 480GB", counter_gain=4.0, fields=False))
+    rig.job(1000)
+    assert energy_j(rig.gpu_intervals(), "measured") == pytest.approx(1000 * 1000, rel=1e-3)
+    assert rig.notices("meter-cross-check: ") == []
+
+
 def test_means_over_the_second_tell_within_minutes_and_a_tenth_is_no_difference(tmp_path):
     steady = {"type": "constant", "power_w": 500}
     assert findings(tmp_path / "a", 90, waveform=steady, power="mean", counter_gain=0.7)

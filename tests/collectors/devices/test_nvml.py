@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -13,11 +14,14 @@ from gramwatt.collectors.devices.board import (
     GpuUser,
     MigSlice,
     NotSupported,
+    Place,
     ReadFailed,
     SourceAbsent,
     Values,
+    boards_of,
 )
-from gramwatt.collectors.devices.nvml import Pynvml
+from gramwatt.collectors.devices.nvml import Nvml, Pynvml
+from tests.collectors.vendor_fakes import write
 
 
 class Field(NamedTuple):
@@ -33,11 +37,13 @@ class Library:
 
     def __init__(self, answer: list[Field] | pynvml.NVMLError) -> None:
         self.answer = answer
+        self.scopes: list[int] = []
 
     def nvmlDeviceGetFieldValues(self, _handle: Any, count: Any, pointer: Any) -> int:  # noqa: N802
         if isinstance(self.answer, pynvml.NVMLError):
             return int(self.answer.value)
         assert count.value == len(pointer._obj)
+        self.scopes = [place.scopeId for place in pointer._obj]
         for place, value in zip(pointer._obj, self.answer, strict=True):
             place.valueType, place.nvmlReturn = value.kind, value.result
             setattr(place.value, {1: "uiVal", 3: "ullVal", 5: "siVal"}[value.kind], value.value)
@@ -67,6 +73,13 @@ def driver(monkeypatch):
     return make
 
 
+def raising(error: Exception) -> Callable[[], None]:
+    def call() -> None:
+        raise error
+
+    return call
+
+
 @pytest.mark.parametrize(
     ("code", "meaning"),
     [
@@ -90,13 +103,49 @@ def test_each_error_of_the_driver_has_one_meaning(driver, code, meaning):
 
 def test_a_machine_without_a_driver_says_so(monkeypatch):
     missing = pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-
-    def init() -> None:
-        raise missing
-
-    monkeypatch.setattr(pynvml, "nvmlInit", init)
+    monkeypatch.setattr(pynvml, "nvmlInit", raising(missing))
     with pytest.raises(SourceAbsent, match="library is not here"):
         Pynvml().open()
+
+
+def test_windows_driver_is_there_though_its_library_is_not_found(monkeypatch, tmp_path):
+    missing = pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+    monkeypatch.setattr(pynvml, "nvmlInit", raising(missing))
+    write(tmp_path, **{"usr__lib__wsl__lib__libnvidia-ml.so.1": ""})
+    with pytest.raises(SourceAbsent, match="library is not here") as error:
+        Nvml.at(Place(tmp_path, {})).open()
+    assert error.value.seen
+    assert error.value.fix == "let it be found: `export LD_LIBRARY_PATH=/usr/lib/wsl/lib`"
+
+
+def test_any_one_of_the_devices_files_shows_a_gpu(tmp_path):
+    port = Nvml.at(Place(tmp_path, {}))
+    for value in ("", "none"):
+        assert port.wants_none({"NVIDIA_VISIBLE_DEVICES": value})
+    write(tmp_path, dev__nvidiactl="")
+    assert not port.exists()
+    write(tmp_path, dev__nvidia3="")
+    assert port.exists()
+    for value in ("", "none"):  # its scheduler gave it by its file (pai #1667, nvidia-docker #583)
+        assert not port.wants_none({"NVIDIA_VISIBLE_DEVICES": value})
+    assert port.wants_none({"CUDA_VISIBLE_DEVICES": ""})
+
+
+def test_a_board_that_this_user_may_not_open_is_none_of_the_jobs(driver, monkeypatch):
+    """nvidia-docker #393: a cgroup hides files, and the driver counts all boards."""
+    port = driver(nvmlDeviceGetCount=3, nvmlDeviceGetName="H100")
+    refused = pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+
+    def handle(index: int) -> int:
+        if index == 0:
+            raise refused
+        return index
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: f"GPU-{handle}")
+    boards = boards_of(port, "node")
+    assert [(board.ordinal, board.uuid) for board in boards] == [(1, "GPU-1"), (2, "GPU-2")]
+    assert port.visible({"CUDA_VISIBLE_DEVICES": "0"}, boards).billed[0].board.ordinal == 1
 
 
 def test_field_values_are_read_by_their_type_and_their_own_return_code(driver):
@@ -122,6 +171,34 @@ def test_power_without_the_counter_is_asked_as_the_board_offers_it(driver, answe
     fields = answers.get("fields", [])
     del fields[:2]  # from here on the mean alone
     assert port.read_power(0) == (mean or 199_000)
+
+
+@pytest.mark.parametrize("kind", [0, 3])
+def test_the_power_of_a_grace_hopper_is_its_modules_as_its_counter_is(driver, kind):
+    """Zeus pull request 172; GPU and module are two scopes of one field (k8s-test-infra #676)."""
+    answers = [Field(9), Field(600_000, 1, kind), Field(590_000, 1, kind)]
+    asked = {"nvmlDeviceGetUUID": "GPU-1", "nvmlDeviceGetTotalEnergyConsumption": 9}
+    asked |= {"nvmlDeviceGetPowerUsage": 150_000, "fields": answers}
+    port = driver(nvmlDeviceGetName="NVIDIA GH200 480GB", **asked)
+    assert port.board(0).includes_host
+    assert port.read(0) == (Values(9, None, None) if kind else Values(9, 600_000, 590_000))
+    assert pynvml.nvmlLib.scopes == [0, 1, 1]
+    port = driver(nvmlDeviceGetName="NVIDIA GB200", **asked)
+    assert not port.board(0).includes_host
+    port.read(0)
+    assert pynvml.nvmlLib.scopes == [0, 0, 0]
+
+
+def test_a_grace_hopper_without_a_counter_is_read_as_a_gpu(driver):
+    unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    port = driver(
+        nvmlDeviceGetName="NVIDIA GH200 480GB",
+        nvmlDeviceGetUUID="GPU-1",
+        nvmlDeviceGetTotalEnergyConsumption=unsupported,
+        nvmlDeviceGetPowerUsage=150_000,
+    )
+    assert not port.board(0).includes_host
+    assert port.read(0) == Values(None, 150_000)
 
 
 def test_mig_devices_and_their_share_of_the_slices(driver):

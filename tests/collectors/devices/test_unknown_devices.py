@@ -451,6 +451,27 @@ def test_what_a_script_chooses_before_its_track_is_billed(before, others, billed
     assert energy_j(rig.gpu_intervals(2)) == pytest.approx(30 * 250, rel=1e-3)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_board_that_the_job_uses_is_billed_whatever_the_variable_says(killed, tmp_path):
+    """Such as club-3090 #610: a variable that the runtime ignored."""
+    own, others = {"processes": [{"pid": 100, "at_s": 20}]}, {"processes": [{"pid": 1}]}
+    rig = Rig(tmp_path, gpu(), gpu(**own), gpu(**others))
+    meter = rig.start(environ={"CUDA_VISIBLE_DEVICES": "0"})
+    rig.run(60, meter)
+    if killed:
+        rig.kill(meter)
+        rig.now()
+        meter = rig.start(environ={"CUDA_VISIBLE_DEVICES": "0"})
+    rig.run(60, meter)
+    rig.stop(meter)
+    ids = [d.record.device_id for d in rig.merged().devices if d.record.device_class == "gpu"]
+    assert sorted(ids) == sorted(rig.nvml.gpus[place].uuid for place in (0, 1))
+    assert energy_j(rig.gpu_intervals(1), "measured") == pytest.approx(95 * 250, rel=0.01)
+    assert energy_j(rig.gpu_intervals(1)) == pytest.approx(105 * 250, rel=0.01)
+    (text,) = rig.notices("device-visibility: ")
+    assert "NVIDIA GPU 1: a process of the job uses it" in text
+
+
 def test_doctor_asks_the_meters_own_code(tmp_path):
     rig = Rig(tmp_path, gpu(faults=LOST), gpu(faults=failing("fields", "energy")))
     place = Place(tmp_path, {"GRAMWATT_SHARED_GPU": "1"}, "linux", "x86_64")

@@ -22,6 +22,9 @@ def billed(**environ: str) -> list[int]:
         ("0", [0]),
         ("2,0", [2, 0]),
         (" 1 , 3 ", [1, 3]),
+        ("0 1", [0]),  # CUDA reads a number as far as it goes
+        ("1gpu2,+2", [1, 2]),
+        ("0x1", [0]),
         (UUIDS[2], [2]),
         ("GPU-1111", [1]),
         ("GPU-B", [2]),
@@ -54,7 +57,7 @@ def test_a_list_that_names_a_device_twice_names_none(value):
         ("GPU-", []),
         ("GPU-ffff", []),
         ("MIG-11111111-aaaa", []),
-        ("0x1", []),
+        ("x1", []),
     ],
 )
 def test_what_is_not_there_is_said_and_never_billed(value, expected):
@@ -81,15 +84,34 @@ def test_nothing_said_means_everything_the_driver_lists():
     [
         ("all", [0, 1, 2, 3]),
         ("void", [0, 1, 2, 3]),
-        ("none", []),
-        ("", []),
-        (f"{UUIDS[1]},{UUIDS[2]}", [1, 2]),
+        ("none", [0, 1, 2, 3]),  # the runtime gave none, but something did
+        ("", [0, 1, 2, 3]),
+        ("/var/run/nvidia-container-devices", [0, 1, 2, 3]),
+        ("nvidia.com/gpu=all", [0, 1, 2, 3]),
+        (f"runtime.nvidia.com/gpu={UUIDS[1]},runtime.nvidia.com/gpu=0", [1, 0]),
+        (f"{UUIDS[1]},{UUIDS[2]},{UUIDS[1]}", [1, 2]),
         ("3", [3]),
         ("4,5,6,7", [0, 1, 2, 3]),  # the host's numbers, in a container that lists its four from 0
+        ("4,5,6,7,7", [0, 1, 2, 3]),  # two of one board's time slices
     ],
 )
 def test_nvidia_visible_devices(value, expected):
     assert billed(NVIDIA_VISIBLE_DEVICES=value) == expected
+
+
+@pytest.mark.parametrize("name", ["NVIDIA_VISIBLE_DEVICES", "SLURM_JOB_GPUS"])
+@pytest.mark.parametrize("value", ["9", "0-3", "GPU-ffff", "MIG-1"])
+def test_a_list_of_which_nothing_is_here_is_in_other_numbers_and_all_here_is_billed(name, value):
+    found = visible({name: value}, BOARDS)
+    assert [item.board.ordinal for item in found.billed] == [0, 1, 2, 3]
+    assert found.remarks == (
+        f"{name} names {value!r}, which is no device here; all devices here are billed.",
+    )
+
+
+def test_fewer_than_cuda_can_use_are_said():
+    assert "3 of the 4 GPUs" in visible({"NVIDIA_VISIBLE_DEVICES": "0,1,2"}, BOARDS).remarks[0]
+    assert visible({"NVIDIA_VISIBLE_DEVICES": "0,1,2,3"}, BOARDS).remarks == ()
 
 
 def test_slurm_numbers_files_whose_order_is_another():

@@ -80,7 +80,7 @@ def test_a_gpu_without_a_counter_is_integrated_and_one_without_power_is_unknown(
         ({"CUDA_VISIBLE_DEVICES": "1"}, "CUDA_VISIBLE_DEVICES=1: a job here has GPU 1 of 2", "ok"),
         ({"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES=: a job here has no GPU of 2", "ok"),
         ({"CUDA_VISIBLE_DEVICES": "7"}, "which is not one device here", "limited"),
-        ({"NVIDIA_VISIBLE_DEVICES": "0"}, "NVIDIA_VISIBLE_DEVICES=0: a job here has", "ok"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0"}, "names 1 of the 2 GPUs here", "limited"),
     ],
 )
 def test_the_devices_of_a_job_and_what_says_so(tmp_path, environ, detail, state):
