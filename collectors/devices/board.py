@@ -311,10 +311,6 @@ class DevicePort:
         """Return the sentence for a source that cannot be used."""
         return f"{self.vendor} is not measured: {why}."
 
-    def remark_text(self, remark: str) -> str:
-        """Return the sentence for what a variable names and is not here."""
-        return f"{self.vendor}: {remark}"
-
     def _lacks(self, what: str) -> NoReturn:
         raise NotSupported(f"{self.meter} has no {what}")
 

@@ -239,10 +239,6 @@ class Nvml(DevicePort):
         fix = "; `gramwatt doctor` shows what to do" if self.is_expected() else ""
         return f"no GPU is measured: {why}{fix}."
 
-    def remark_text(self, remark: str) -> str:
-        """Return the remark: its variable is NVIDIA's own."""
-        return remark
-
     def _fields(self, index: int) -> Values:
         """Return counter and power as fields, None for each that the board does not give so."""
         try:
@@ -281,12 +277,7 @@ class Nvml(DevicePort):
             raise
 
     def _ask_if_offered(self, call: str, index: int) -> Any:
-        if (index, call) in self._not_offered:
-            return None
-        try:
-            return self._ask(call, index)
-        except Exception:  # it costs its own figure only
-            return None
+        return offered(partial(self._ask, call, index))
 
 
 _VALUES = {
@@ -325,9 +316,18 @@ CALLS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 """NVML's function for a call, and what of its answer is taken."""
 
 
-LIBRARY_NOT_FOUND, UNKNOWN_ERROR = 12, 999
+NO_PERMISSION, LIBRARY_NOT_FOUND, UNKNOWN_ERROR = 4, 12, 999
+MEANINGS: Mapping[int, type[SourceError]] = {
+    3: NotSupported,
+    13: NotSupported,
+    NO_PERMISSION: Refused,
+    15: DeviceLost,
+    16: DeviceLost,
+}
+"""What an error of a call is (nvmlReturn_t): not supported, function not found, no permission, GPU
+lost, reset required. Any other may be gone at the next reading."""
 FIXES = {
-    4: "let the user read /dev/nvidia*",
+    NO_PERMISSION: "let the user read /dev/nvidia*",
     9: "load the driver: `sudo modprobe nvidia`",
     LIBRARY_NOT_FOUND: "",
     18: "the driver was updated while it was loaded: restart the machine",
@@ -335,7 +335,7 @@ FIXES = {
 }
 """What to do by the error that opening gives (nvmlReturn_t): no permission, driver not loaded,
 library not found, driver and library of two versions, unknown."""
-SEEN = (4, 18, UNKNOWN_ERROR)
+SEEN = (NO_PERMISSION, 18, UNKNOWN_ERROR)
 """Errors of a driver that is loaded, and so has a GPU."""
 USED_BY_ALL = ("nvmlDeviceGetTotalEnergyConsumption", "c_nvmlFieldValue_t")
 """What nvidia-ml-py has had since 2019, and other packages of that module's name lack."""
@@ -373,9 +373,6 @@ class Pynvml(Nvml):
         self._seen_us: dict[int, int] = {}
         self._memory_version: int | None = None
         """The newer question for memory; None where driver or binding lacks it."""
-        self._lost: tuple[int, ...] = ()
-        self._unsupported: tuple[int, ...] = ()
-        self._refused: tuple[int, ...] = ()
 
     def prepare(self) -> None:
         """Import the binding, which is Python."""
@@ -389,9 +386,6 @@ class Pynvml(Nvml):
             raise SourceAbsent(f"nvidia-ml-py cannot be imported ({error})") from None
         self._nvml = pynvml
         self._memory_version = getattr(pynvml, "nvmlMemory_v2", None)
-        self._lost = _codes(pynvml, "GPU_IS_LOST", "RESET_REQUIRED")
-        self._unsupported = _codes(pynvml, "NOT_SUPPORTED", "FUNCTION_NOT_FOUND")
-        self._refused = _codes(pynvml, "NO_PERMISSION")
         try:
             pynvml.nvmlInit()
         except Exception as error:
@@ -475,10 +469,10 @@ class Pynvml(Nvml):
         except AttributeError:
             raise NotSupported("this driver has no field values") from None
         if code := get(call.handle, call.length, call.pointer):
-            if code in self._lost:
+            meaning = MEANINGS.get(code, ReadFailed)
+            if meaning is DeviceLost:
                 self._forget(index)
-            error = self._nvml.NVMLError(code)
-            raise self._meaning(error)(str(error))
+            raise meaning(str(self._nvml.NVMLError(code)))
         return tuple(
             [
                 None if result else int(_VALUES.get(kind, _VALUES[3]).unpack_from(value)[0])
@@ -496,7 +490,7 @@ class Pynvml(Nvml):
         except nvml.NVMLError as error:
             if error.value == nvml.NVML_ERROR_NOT_FOUND:  # nothing since then
                 return []
-            raise self._meaning(error)(str(error)) from None
+            raise MEANINGS.get(error.value, ReadFailed)(str(error)) from None
         member = _MEMBERS[kind] if kind in _VALUES else "uiVal"
         return [(int(s.timeStamp), int(getattr(s.sampleValue, member))) for s in samples]
 
@@ -581,23 +575,11 @@ class Pynvml(Nvml):
         try:
             return getattr(self._nvml, call)(*arguments)
         except self._nvml.NVMLError as error:
-            raise self._meaning(error)(str(error)) from None
+            raise MEANINGS.get(error.value, ReadFailed)(str(error)) from None
         except AttributeError as error:
             raise NotSupported(f"this pynvml has no {call} ({error})") from None
         except Exception as error:  # such as a name that is not UTF-8
             raise ReadFailed(f"{call}: {type(error).__name__}: {error}") from None
-
-    def _meaning(self, error: Any) -> Callable[[str], Exception]:
-        if error.value in self._lost:
-            return DeviceLost
-        if error.value in self._refused:
-            return Refused
-        return NotSupported if error.value in self._unsupported else ReadFailed
-
-
-def _codes(nvml: Any, *names: str) -> tuple[int, ...]:
-    codes = (getattr(nvml, f"NVML_ERROR_{name}", None) for name in names)
-    return tuple(code for code in codes if code is not None)
 
 
 def _memory(held_b: int | None) -> int | None:

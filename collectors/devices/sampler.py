@@ -492,7 +492,7 @@ class Sampler:
         self._states = states
         visible = self._port.visible(environ, boards)
         for remark in visible.remarks:
-            self._job.notify("device-visibility", self._port.remark_text(remark))
+            self._job.notify("device-visibility", f"{self._port.vendor}: {remark}")
         measured = {ledger.device_id for ledger in self.ledgers}
         for item in counted(visible.billed, beside_module=beside_module):
             board = item.board
