@@ -515,10 +515,10 @@ def library(module: str, advice: str) -> Load:
 
 
 def rated_w(name: str) -> tuple[float, float] | None:
-    """Return idle and rated power of a part [W] by the user's catalog; idle 0 where it has none.
+    """Return idle and rated power of a part [W] by the user's catalog.
 
-    None where it has no rated power of that name: nothing is guessed. An overlay that cannot be
-    used is left out here; reading the job's settings reports what is wrong with it.
+    None where it has not both of that name: nothing is guessed. An overlay that cannot be used is
+    left out here; reading the job's settings reports what is wrong with it.
     """
     from gramwatt.collectors.settings.catalogs import read_catalog, user_catalog
     from gramwatt.sci.catalog.overlay import OverlayError
@@ -531,6 +531,4 @@ def rated_w(name: str) -> tuple[float, float] | None:
         part = catalog.hardware(name)
     except (GramwattError, OSError):
         return None
-    if part.tdp_w is None:
-        return None
-    return (part.idle.value if part.idle else 0.0), part.tdp_w
+    return (part.idle.value, part.tdp_w) if part.idle and part.tdp_w else None

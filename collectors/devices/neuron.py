@@ -5,7 +5,7 @@ Shapes follow AWS's Neuron driver (neuron_power.h and its sysfs node) and sysfs 
 `neuron<n>/stats/power/utilization` holds "POWER_STATUS_VALID,<Unix time>,<min>,<max>,<mean>", the
 figures in percent of the highest power, renewed once a minute. They are without the power that a
 device draws idle, and of two dies those of the busier one (neuron_power.c). What 100 % is in watts
-AWS does not publish, so without a rated power in the catalog the energy stays unknown.
+AWS does not publish, so without idle and rated power in the catalog the energy stays unknown.
 """
 
 from __future__ import annotations
@@ -93,18 +93,12 @@ class Neuron(DevicePort):
         idle_w, rated_w = power_w
         return round(mw_from_w(idle_w + (rated_w - idle_w) * self._percent(index) / 100))
 
-    def remarks(self) -> tuple[str, ...]:
-        """Return whether the power of idle devices is missing from the figures."""
-        names = [name for name, power_w in self._power_w.items() if power_w and not power_w[0]]
-        text = "the driver's percentage is without what a device draws idle, and the catalog has "
-        return (f"{text}no idle power of {', '.join(names)}.",) if names else ()
-
     def why_unread(self, index: int) -> str:
         """Return why: the watts behind 100 % are not published."""
         if self._power_w[self._names[index]] is None:
             return (
-                "the driver gives percent of a highest power that AWS does not publish and the "
-                "catalog lacks; the energy stays unknown"
+                "the driver gives percent of a power that AWS does not publish, and the catalog "
+                f"lacks idle or rated power of {self._names[index]}; the energy stays unknown"
             )
         return "the driver has no power figure for it"
 

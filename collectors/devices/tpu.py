@@ -1,8 +1,8 @@
 """Google TPUs: duty cycle from libtpu through tpu-info. Never run on the hardware.
 
 Shapes follow tpu-info 0.14 (tpu_info.device, get_local_chips and get_chips; tpu_info.metrics,
-get_chip_usage). No interface gives watts. Where the catalog has a rated power, power is taken to
-run from the idle to the rated figure with the duty cycle; else the energy stays unknown. The
+get_chip_usage). No interface gives watts. Where the catalog has idle and rated power, power is
+taken to run from one to the other with the duty cycle; else the energy stays unknown. The
 figures come from a server inside the job, so a job without libtpu's metrics server shows none.
 """
 
@@ -131,7 +131,7 @@ class Tpu(LibraryPort):
     def why_unread(self, index: int) -> str:
         """Return why: no watts are published."""
         return (
-            "libtpu gives a duty cycle and no power, and the catalog has no power of "
+            "libtpu gives a duty cycle and no power, and the catalog lacks idle or rated power of "
             f"{self._name}; the energy stays unknown"
         )
 
