@@ -240,6 +240,6 @@ def _sockets(root: Path) -> int | None:
 def _cpu_name(proc: Path) -> str | None:
     for line in (text_of(proc / "cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
-        if key.strip() in ("model name", "Model", "cpu model"):
+        if key.strip() == "Model" or key.strip().lower() in ("model name", "cpu model", "cpu"):
             return value.strip()[:512] or None
     return os.uname().machine or None

@@ -173,18 +173,15 @@ class Strays:
         # Debian's is called slurmstepd-wlm.
         title = rf"slurmstepd\S*: \[{re.escape(slurm_job)}\." if slurm_job else ""
         self._step = re.compile(title) if title else None
-        self._asked: set[int] = set()
 
     def find(self, table: Table, began_s: float) -> list[int]:
-        """Return those among `table` that began after the job [s since boot], each once."""
+        """Return those among `table` that began after the job [s since boot]."""
         reapers = {parent for parent in {row.parent for row in table.values()} if reaps(parent)}
-        pids = [
+        return [
             pid
             for pid, process in table.items()
-            if process.parent in reapers and process.began_s >= began_s and pid not in self._asked
+            if process.parent in reapers and process.began_s >= began_s and self._is_ours(pid)
         ]
-        self._asked.update(pids)
-        return [pid for pid in pids if self._is_ours(pid)]
 
     def _is_ours(self, pid: int) -> bool:
         if self._step and self._step.match(system_text(f"/proc/{pid}/cmdline")):

@@ -59,7 +59,9 @@ class DeviceManager:
     ) -> None:
         """`folder` is the job's spool folder of this node."""
         self.pids: set[int] = set()
-        """Processes of the job's clients."""
+        """Processes of the job's clients, as far as they run."""
+        self._began_ns: dict[int, int | None] = {}
+        """When each client began, by the boot clock [ns]."""
         self.used_before_s: dict[int, float] = {}
         """What they had used of the processor when the job began [s], where they say it."""
         self._dependencies = dependencies
@@ -112,12 +114,19 @@ class DeviceManager:
             text += "host that they share with this one are billed to each of them whole."
             self._job.notify("jobs-unseen", text)
 
-    def add_client(self, start: Mapping[str, Any]) -> None:
-        """Take the process of a start line as the job's, and what it had used before its block."""
-        pid = int(start.get("parent_pid") or -1)
-        self.pids.add(pid)
-        if start.get("role") != "command":
-            self.used_before_s[pid] = float(start.get("cpu_s") or 0.0)
+    def add_client(self, first: Mapping[str, Any]) -> None:
+        """Take the process of a first line as the job's, and what it had used before its block."""
+        pid = int(first["pid"])
+        self._began_ns[pid] = first.get("began_ns")
+        if self._lives(pid):
+            self.pids.add(pid)
+        if first.get("role") != "command":
+            self.used_before_s[pid] = float(first.get("cpu_s") or 0.0)
+
+    def _lives(self, pid: int) -> bool:
+        """Tell whether this client runs: strangers get the numbers of those that have ended."""
+        began_ns = self._began_ns[pid]
+        return not began_ns or self._dependencies.process_start_ns(pid) == began_ns
 
     def adopt(self, environ: Mapping[str, str], mark_ns: int) -> None:
         """Add the devices that `environ`, of this or another rank's meter, gives the job.
@@ -161,6 +170,7 @@ class DeviceManager:
 
     def open_intervals(self) -> list[dict[str, Any]]:
         """Return the open intervals of all devices, as record fields for the open file."""
+        self.pids.intersection_update([pid for pid in self.pids if self._lives(pid)])
         if self._host:
             self._guarded(self._host, self._host.settle)
         self._boards.record_shares(final=False)

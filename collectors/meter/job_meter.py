@@ -356,7 +356,7 @@ class JobMeter:
         if command_ns := self.processes.deciding()[0].begin_ns:
             self.job_start_ns = self.job_start_ns or self._at(command_ns)
         for process in self.processes.deciding():
-            devices.add_client({**process.first, "parent_pid": process.first["pid"]})
+            devices.add_client(process.first)
         self.devices = devices
         now_ns = self.timeline.now_ns()
         # A journal that was delivered has no state: what was used since is not known.
@@ -426,7 +426,7 @@ class JobMeter:
             if first.get("servers") and not self.server_counts.reads:
                 self._read_servers(first["servers"])
             if process.decides:
-                devices.add_client({**first, "parent_pid": first["pid"]})
+                devices.add_client(first)
                 self._declare({"args": first.get("args") or {}})
             seen = self._visible(first)
             if seen not in self._adopted:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from gramwatt.collectors.host.machine import this_machine
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.settings import identity
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.sci.records.merge import MergedDevice, MergedJob, merge
 from gramwatt.sci.records.records import IntervalRecord, decode
 from tests.collectors.rig import Rig, energy_j, gpu
+from tests.collectors.vendor_fakes import write
 
 RAM_W = 0.19 * 64
 """The model of docs/measuring.md for the rig's 64 GiB: constant, so that sums can be told."""
@@ -91,3 +93,35 @@ def test_two_containers_of_one_host_and_job_are_billed_the_host_once(tmp_path, m
 def rig_board(job: MergedJob) -> tuple[IntervalRecord, ...]:
     [found] = [d for d in job.devices if d.record.device_class == "gpu"]
     return found.intervals
+
+
+def test_a_stranger_with_the_number_of_a_trial_that_has_ended_is_not_the_jobs(tmp_path):
+    """In a long job of many trials every number comes again."""
+    rig = Rig(tmp_path, gpu())
+    rig.enter(100)
+    rig.enter(200, "caller")
+    meter = started(rig, "job", 100)
+    assert meter.devices is not None
+    rig.run(20, meter)
+    assert meter.devices.pids == {100, 200}
+    rig.clients[200] += 10**12
+    rig.run(20, meter)
+    assert meter.devices.pids == {100}
+
+
+def test_a_processor_is_named_however_its_architecture_does(tmp_path):
+    names = {
+        "x86": ("vendor_id\t: GenuineIntel\nmodel\t\t: 85\nmodel name\t: Xeon\n", "Xeon"),
+        "power": (
+            "processor\t: 0\ncpu\t\t: POWER9, altivec supported\n",
+            "POWER9, altivec supported",
+        ),
+        "loongarch": (
+            "system type\t: generic\nModel Name\t\t: Loongson-3A6000\n",
+            "Loongson-3A6000",
+        ),
+        "raspberry": ("CPU part\t: 0xd0b\nModel\t\t: Raspberry Pi 5\n", "Raspberry Pi 5"),
+    }
+    for root, (text, name) in names.items():
+        write(tmp_path / root, proc__cpuinfo=text)
+        assert this_machine(tmp_path / root).cpu_name == name
