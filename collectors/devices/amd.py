@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     ACCELERATOR,
+    AMD,
     DISPLAY,
     Board,
     LibraryPort,
@@ -28,11 +29,11 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     Visible,
     decoded,
+    in_processor,
     may_open,
     offered,
     pci_devices,
 )
-from gramwatt.collectors.settings.files import text_of
 from gramwatt.sci.figures.units import bytes_from_mib, mj_from_uj, mw_from_uw, mw_from_w, w_from_mw
 
 _T = TypeVar("_T")
@@ -46,8 +47,6 @@ NOT_OFFERED = frozenset({2, 3, 10, 49})
 POWER_KEYS = ("socket_power", "current_socket_power", "average_socket_power")
 """Keys of amdsmi_get_power_info [W], newest first; which of them holds a number depends on part
 and release."""
-MAKER, PROCESSOR_MAKER = "0x1002", "0x1022"
-"""PCI vendor ids of AMD's graphics and of its processors (pci.ids)."""
 DUAL_DIE = ("mi250",)
 APU = ("mi300a",)
 """Parts whose socket holds the host's processor too."""
@@ -77,7 +76,7 @@ class AmdSmi(LibraryPort):
             return may_open(place.root, "dxg") and (place.root / "opt/rocm").exists()
         if not any((place.root / "sys/bus/pci/devices").glob("*")):
             return True
-        parts = pci_devices(place.root, MAKER, DISPLAY, ACCELERATOR)
+        parts = pci_devices(place.root, AMD, DISPLAY, ACCELERATOR)
         return not all(in_processor(place.root, part.name) for part in parts)
 
     def __init__(self, load: Load | None = None, root: Path = Path("/")) -> None:
@@ -253,16 +252,6 @@ class AmdSmi(LibraryPort):
         usage = offered(lambda: self.lib.amdsmi_get_gpu_vram_usage(self._handles[index])) or {}
         memory_mib = _number(usage.get(key))
         return None if memory_mib is None else bytes_from_mib(memory_mib)
-
-
-def in_processor(root: Path, address: str) -> bool:
-    """Return whether graphics at a PCI address are part of a Ryzen processor: the same device then
-    has functions of the processor's own, such as its security processor and USB.
-    """
-    folder, device = root / "sys/bus/pci/devices", address.rpartition(".")[0]
-    if not device or (text_of(folder / address / "class") or "")[:4] != DISPLAY:
-        return False
-    return any(text_of(path) == PROCESSOR_MAKER for path in folder.glob(f"{device}.*/vendor"))
 
 
 def visible(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: bool) -> Visible:

@@ -431,6 +431,10 @@ def boards_of(port: DevicePort, node: str) -> list[Board]:
 
 DISPLAY, ACCELERATOR = "0x03", "0x12"
 """PCI base classes: display controllers and processing accelerators."""
+AMD, AMD_PROCESSORS, INTEL = "0x1002", "0x1022", "0x8086"
+"""PCI vendor ids (pci.ids); AMD's processors have one of their own."""
+INTEL_GRAPHICS = "0000:00:02.0"
+"""Where graphics inside a processor of Intel are, always (igt-gpu-tools, nvtop)."""
 VENDORS = [
     "amd:AmdSmi",
     "gaudi:Pyhlml",
@@ -492,6 +496,28 @@ def pci_devices(root: Path, maker: str, *classes: str) -> list[Path]:
     paths = (root / "sys/bus/pci/devices").glob("*/vendor")
     folders = [path.parent for path in paths if text_of(path) == maker]
     return [f for f in folders if not classes or (text_of(f / "class") or "")[:4] in classes]
+
+
+def may_render(root: Path, card: Path) -> bool:
+    """Return whether this process may open a render node of the PCI device in a folder of sysfs."""
+    return may_open(root, *(f"dri/{node.name}" for node in card.glob("drm/renderD*")))
+
+
+def in_processor(root: Path, address: str) -> bool:
+    """Return whether graphics at a PCI address are part of a processor: Intel's by their place; of
+    AMD the device has functions of the processor's own, such as its security processor and USB.
+    """
+    folder, device = root / "sys/bus/pci/devices", address.rpartition(".")[0]
+    if not device or (text_of(folder / address / "class") or "")[:4] != DISPLAY:
+        return False
+    makers = {text_of(path) for path in folder.glob(f"{device}.*/vendor")}
+    return AMD_PROCESSORS in makers or (INTEL in makers and address == INTEL_GRAPHICS)
+
+
+def graphics_in_processor(root: Path) -> bool:
+    """Return whether a job may use graphics that are part of the processor."""
+    cards = [*pci_devices(root, AMD, DISPLAY), *pci_devices(root, INTEL, DISPLAY)]
+    return any(in_processor(root, card.name) and may_render(root, card) for card in cards)
 
 
 def library(module: str, advice: str) -> Load:

@@ -19,6 +19,7 @@ from gramwatt.collectors.devices import visibility
 from gramwatt.collectors.devices.board import (
     ACCELERATOR,
     DISPLAY,
+    INTEL,
     Billed,
     Board,
     DevicePort,
@@ -27,18 +28,15 @@ from gramwatt.collectors.devices.board import (
     ReadFailed,
     Visible,
     figure_in,
-    may_open,
+    in_processor,
+    may_render,
     offered,
     pci_devices,
 )
 from gramwatt.collectors.settings.files import text_of
 from gramwatt.sci.figures.units import mj_from_uj, mw_from_uw, w_from_mw
 
-MAKER = "0x8086"
-"""PCI vendor id of Intel (pci.ids)."""
 DRIVERS = ("i915", "xe")
-IN_PROCESSOR = "0000:00:02.0"
-"""Where graphics inside a processor are, always (igt-gpu-tools, nvtop)."""
 CHANNELS = ("1", "2")
 """Of the card and of its package."""
 LIMITS = ("max", "cap", "rated_max", "crit")
@@ -141,9 +139,8 @@ def cards(root: Path) -> list[Path]:
     Of a card that is divided into virtual functions the card alone: its counter holds them.
     """
     usable = {}
-    for card in pci_devices(root, MAKER, DISPLAY, ACCELERATOR):
-        nodes = (f"dri/{node.name}" for node in card.glob("drm/renderD*"))
-        if may_open(root, *nodes) and (card.name != IN_PROCESSOR or counter(card)):
+    for card in pci_devices(root, INTEL, DISPLAY, ACCELERATOR):
+        if may_render(root, card) and (not in_processor(root, card.name) or counter(card)):
             usable[card.name] = card
     whole = [name for name in usable if (usable[name] / "physfn").resolve().name not in usable]
     return [usable[name] for name in sorted(whole)]

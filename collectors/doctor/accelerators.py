@@ -220,7 +220,7 @@ def _device(port: DevicePort, board: Board) -> Finding:
     what = f"{port.title} {board.ordinal}"
     name = f"{board.name} {board.uuid if board.described else 'of unknown id'}"
     if board.part_of == "processor":
-        detail = f"{name}: part of the processor, whose energy holds it"
+        detail = f"{name}: part of the processor, in whose energy it is where a counter gives that"
         return Finding(what, "ok", detail)
     kind, source = _energy_source(port, board)
     if kind is None:

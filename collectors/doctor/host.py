@@ -99,10 +99,12 @@ def _estimated(
     target: Target, what: str, state: State, detail: str, fix: str | None = None
 ) -> Finding:
     """Return a finding on a counter of the processor without which its model gives the energy."""
-    power = power_of(this_machine(target.root))
+    machine = this_machine(target.root)
+    power = power_of(machine)
     meter = power.meter if power else CPU_MODEL
-    unlike = ", by a model whose evidence is of other processors" * (meter == CPU_MODEL_UNLIKE)
-    text = f"{detail}; CPU power is estimated{unlike}"
+    text = f"{detail}; CPU power is estimated"
+    text += ", by a model whose evidence is of other processors" * (meter == CPU_MODEL_UNLIKE)
+    text += ", without the graphics inside the processor" * machine.graphics
     return Finding(what, state, text, fix, "estimated", meter)
 
 

@@ -312,6 +312,8 @@ class HostDevices:
             text = f"{readable.denied_text(CPU)} {FIX}the processor's energy."
         if model == CPU_MODEL_UNLIKE:
             text += " This processor is unlike those of its evidence, so its range is wider."
+        if self._machine.graphics:
+            text += " It does not see work on the graphics inside the processor."
         self._job.notify("meter-unreadable" if denied else "meter-source-absent", text)
 
     def _use_model(self, why: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gramwatt.collectors.devices.board import graphics_in_processor
 from gramwatt.collectors.settings.files import text_of
 
 CPU, RAM = "cpu", "ram"
@@ -48,6 +49,8 @@ class Machine(Struct, frozen=True):
     """Whether it is a virtual machine, by the processor, the firmware or the device tree."""
     sockets: int | None = None
     """Processor packages; None where that is not known, as in a virtual machine or under lxcfs."""
+    graphics: bool = False
+    """Whether the job may use graphics inside the processor."""
 
     @property
     def pool(self) -> str:
@@ -119,6 +122,7 @@ def this_machine(root: Path = Path("/")) -> Machine:
         usage,
         virtual,
         None if virtual or covered else _sockets(root),
+        graphics_in_processor(root),
     )
 
 

@@ -32,8 +32,9 @@ from gramwatt.collectors.devices.jetson import Jetson
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.nvml import Pynvml, visible
 from gramwatt.collectors.devices.unread import Unread
-from gramwatt.collectors.doctor import accelerators
+from gramwatt.collectors.doctor import accelerators, host
 from gramwatt.collectors.doctor.finding import Target
+from gramwatt.collectors.host.machine import this_machine
 from gramwatt.sci.records.merge import MergedDevice
 from gramwatt.sci.records.records import HOST_CLASSES
 from tests.collectors.rig import Rig, energy_j, gpu
@@ -181,6 +182,21 @@ def pci(root: Path, functions: dict[str, tuple[str, str]]) -> None:
     for address, (vendor, kind) in functions.items():
         folder = f"sys__bus__pci__devices__{address}__"
         write(root, **{f"{folder}vendor": f"{vendor}\n", f"{folder}class": f"{kind}\n"})
+
+
+@pytest.mark.parametrize(
+    ("address", "functions"),
+    [("0000:c1:00.0", RYZEN), ("0000:00:02.0", {"0000:00:02.0": ("0x8086", "0x030000")})],
+    ids=["AMD", "Intel"],
+)
+def test_graphics_inside_a_processor_are_those_that_a_job_may_open(tmp_path, address, functions):
+    pci(tmp_path, functions)
+    write(tmp_path, **{f"sys__bus__pci__devices__{address}__drm__renderD128__dev": ""})
+    assert not this_machine(tmp_path).graphics
+    write(tmp_path, dev__dri__renderD128="")
+    assert this_machine(tmp_path).graphics
+    finding = host.rapl(Target(Place(tmp_path, {}, "linux", "x86_64")))
+    assert "without the graphics inside the processor" in finding.detail
 
 
 def test_graphics_inside_a_processor_are_no_board(tmp_path):

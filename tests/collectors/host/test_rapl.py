@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -342,6 +343,14 @@ def test_a_job_gets_it_where_it_can_be_read_and_its_devices_say_so(tmp_path):
 
 def never() -> Any:
     raise AssertionError("started")
+
+
+def test_graphics_inside_the_processor_that_the_model_does_not_see_are_said(tmp_path):
+    """120 W of a Strix Halo's graphics beside a processor at rest (legacy-rocm-build #6035)."""
+    bench = Bench(tmp_path, msgspec.structs.replace(MACHINE, graphics=True))
+    bench.begin(WHOLE, GRAMWATT_HOST_SOURCE="model")
+    (notice,) = bench.notices
+    assert notice.endswith("It does not see work on the graphics inside the processor.")
 
 
 @pytest.mark.parametrize("source", ["model", "codecarbon"])
