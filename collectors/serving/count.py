@@ -1,8 +1,9 @@
 """What servers have counted during a job: totals that grow (docs/journal.md, "Servers").
 
 A counter that goes back was begun anew by a server that was restarted: what it has counted since
-then counts. The last values stand in the meter's state beside the totals made of them, so that the
-next meter goes on from there: a killed meter loses and doubles nothing.
+then counts. One that goes back and forth is of several processes which answer in turn: the one that
+has counted most counts. The last values stand in the meter's state beside the totals made of them,
+so that the next meter goes on from there: a killed meter loses and doubles nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gramwatt.collectors.serving.poll import START_TIME, Poller, Reading
-from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Way
+from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Term, Way
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
 
@@ -22,8 +23,16 @@ SERVICE = "service."
 LONGEST_UNREAD_NS = 12 * NS_PER_S
 """At the end two missed readings are not reported: what a server counts just before its death is
 lost anyway (docs/serving.md)."""
+HELD_NS = 60 * NS_PER_S
+"""How long a counter that went back between two readings has to come back: then it is another's."""
 LEAST_STEP = 1e-9
 """Relative: a sum that is printed with fewer digits than it has may seem to go back."""
+RANKS = {"tp_rank", "pp_rank", "moe_ep_rank"}
+"""Labels of SGLang's ranks, each of which counts the tokens that all of them work on."""
+IN_TURN = (
+    "answers for several processes in turn, and what only the lower counters have is not counted; "
+    "give each an address of its own, or all one set of counters (PROMETHEUS_MULTIPROC_DIR)"
+)
 
 
 class _Watched(Struct):
@@ -36,6 +45,11 @@ class _Watched(Struct):
     preset: str | None = None
     ways: dict[Key, int] = field(default_factory=dict)
     """The way that has counted an amount, by its number in the preset."""
+    owed: dict[Key, float] = field(default_factory=dict)
+    """Amounts below zero, as of cached tokens that are counted before their prompt is."""
+    high_ns: int = 0
+    """The last reading before counters went back, where it is not known yet why; else 0."""
+    in_turn: bool = False
     problem: str = ""
     """Why the last reading gave nothing, and for how long none has; empty after one that did."""
     unread_ns: int = 0
@@ -79,8 +93,9 @@ class ServerCounts:
         for number, row in enumerate(state["servers"]):
             values = {_series(name, labels): value for name, labels, value in row["values"]}
             ways = {(unit, phase): way for unit, phase, way in row["ways"]}
+            owed = {(unit, phase): amount for unit, phase, amount in row["owed"]}
             self._watched[number] = _Watched(
-                values, int(row["at_ns"]), bool(row["was_down"]), row["preset"], ways
+                values, int(row["at_ns"]), bool(row["was_down"]), row["preset"], ways, owed
             )
 
     def state(self) -> dict[str, Any]:
@@ -92,6 +107,7 @@ class ServerCounts:
                 "was_down": watched.was_down,
                 "preset": watched.preset,
                 "ways": [[*key, way] for key, way in watched.ways.items()],
+                "owed": [[*key, amount] for key, amount in watched.owed.items()],
             }
             for watched in self._watched
         ]
@@ -122,7 +138,9 @@ class ServerCounts:
         watched = self._watched[reading.server]
         if reading.samples is None:
             watched.was_down |= reading.down
-            watched.problem, watched.unread_ns = reading.problem, at_ns - watched.at_ns
+            if not (reading.down and watched.problem):  # the end of a server is no explanation
+                watched.problem = reading.problem
+            watched.unread_ns = at_ns - watched.at_ns
             if watched.at_ns == 0 and at_ns - self._start_ns > 600 * NS_PER_S:
                 self._report(server, f"could not be read yet: {reading.problem}")
             elif reading.down:  # one that has ended counts nothing more
@@ -130,18 +148,21 @@ class ServerCounts:
             return
         if at_ns <= watched.at_ns:
             return
-        watched.problem = ""
-        preset = self._preset(server, watched, reading.samples)
+        adjacent, watched.problem = not watched.problem, ""
+        preset = self._preset(server, watched, reading.samples, at_ns)
         if not preset:  # what it shows later has begun at zero
             watched.at_ns = at_ns
             return
-        restarted = _restarted(watched.values, reading.samples)
+        samples = dict(reading.samples)
+        restarted = self._restarted(server, watched, samples, at_ns, adjacent=adjacent)
         if restarted:
             watched.ways.clear()
+            watched.owed.clear()
             self._report(server, "restarted its counters; what it did in the 5 s before is lost")
         goes_on = watched.at_ns and not restarted
-        amounts = dict(_amounts(preset, watched, reading.samples))
-        if watched.at_ns or self._began_within(watched, reading.samples):
+        amounts = dict(_amounts(preset, watched, samples))
+        replaced = restarted and not watched.values and Series(START_TIME) in samples
+        if (watched.at_ns and not replaced) or self._began_within(watched, samples):
             for (unit, phase), amount in amounts.items():
                 self._add((unit, phase), amount)
         else:
@@ -153,11 +174,50 @@ class ServerCounts:
                 busy_ns = at_ns - max(watched.at_ns, self._busy_until_ns)
                 self._add((SERVICE_BUSY_S, None), max(0, busy_ns) / NS_PER_S)
                 self._busy_until_ns = max(at_ns, self._busy_until_ns)
-        watched.values |= reading.samples
+        watched.values |= samples
         watched.at_ns = at_ns
 
+    def _restarted(
+        self,
+        server: Server,
+        watched: _Watched,
+        samples: dict[Series, float],
+        at_ns: int,
+        *,
+        adjacent: bool,
+    ) -> bool:
+        """Take what has begun anew out of the values before; return whether anything has.
+
+        One counter that goes back begins anew alone, as those of one of several models do; all of a
+        server only where it says that its process began later. `adjacent`: it answered each time.
+        Where it may be another process that answers, its lower counters leave `samples`.
+        """
+        before, began = watched.values, Series(START_TIME)
+        later_s = samples.get(began, 0.0) - before[began] if began in before else 0.0
+        if later_s > 1.0 or (later_s < -1.0 and not adjacent):
+            before.clear()
+            watched.high_ns, watched.in_turn = 0, False
+            return True
+        if later_s < -1.0:
+            samples.clear()
+        lower = [
+            series
+            for series, value in before.items()
+            if samples.get(series, value) < value * (1 - LEAST_STEP)
+        ]
+        if later_s < -1.0 or (watched.high_ns and not lower):
+            watched.in_turn = True
+            self._report(server, IN_TURN)
+        watched.high_ns = (watched.high_ns or watched.at_ns) if lower else 0
+        held = adjacent and (watched.in_turn or at_ns - watched.high_ns < HELD_NS)
+        for series in lower:
+            del (samples if held else before)[series]
+        if lower and not held:
+            watched.high_ns, watched.in_turn = 0, False
+        return bool(lower) and not held
+
     def _preset(
-        self, server: Server, watched: _Watched, samples: Mapping[Series, float]
+        self, server: Server, watched: _Watched, samples: Mapping[Series, float], at_ns: int
     ) -> Preset | None:
         """Return what this server counts by which counters; None while it has none of them."""
         if watched.preset is None:
@@ -168,14 +228,12 @@ class ServerCounts:
         counted = server.counted(watched.preset)
         if _has_any(counted, samples):
             return counted
-        if watched.at_ns == 0:
-            which = f"the preset {server.preset}" if server.preset else "any preset"
-            named = "--count-metric" if server.metrics and not server.preset else which
-            self._report(server, f"answers, but has no counter of {named} yet")
+        if at_ns - self._start_ns > 600 * NS_PER_S:
+            self._report_no_counter(server)
         return None
 
     def _began_within(self, watched: _Watched, samples: Mapping[Series, float]) -> bool:
-        """Return whether a server that is read for the first time began within the job."""
+        """Return whether a process that is read for the first time began within the job."""
         began_s = samples.get(Series(START_TIME))
         if began_s is not None:
             return began_s * NS_PER_S >= self._start_ns - NS_PER_S
@@ -190,17 +248,27 @@ class ServerCounts:
             unread_s = watched.unread_ns / NS_PER_S
             why = f"could not be read in the last {unread_s:.0f} s ({watched.problem})"
             self._report(server, f"{why}; what it did since is not counted")
+        elif watched.high_ns and not watched.in_turn:
+            self._report(server, "counted less in its last minute than before, which is left out")
+        if watched.at_ns and not watched.values:
+            self._report_no_counter(server)
         if not watched.values:
             return
         for (unit, phase), ways in server.counted(watched.preset).items():
             elsewhere = (unit, phase) in server.metrics and (unit, phase) in self.totals
-            shown = any(_shown(way, watched.values) for way in ways)
-            if shown or elsewhere or unit.startswith(SERVICE):
+            lacking = [_lacking(way, watched.values) for way in ways]
+            if not all(lacking) or elsewhere or unit.startswith(SERVICE):
                 continue
-            names = " or ".join(way[0].name for way in ways)
+            names = " or ".join(map(" and ".join, lacking))
             what = f"{unit} ({phase})" if phase else unit
             other = f"`--count-metric NAME={unit}` takes another counter"
             self._report(server, f"shows no {names}, so R lacks its {what}; {other}")
+
+    def _report_no_counter(self, server: Server) -> None:
+        lacking = [name for ways in server.metrics.values() for name in _lacking(ways[0], ())]
+        preset = f"the preset {server.preset}" if server.preset else "any preset"
+        which = " and ".join(lacking) if lacking and not server.preset else f"counter of {preset}"
+        self._report(server, f"answers, but has no {which}; `--count-metric NAME=UNIT` names one")
 
     def _report(self, server: Server, text: str) -> None:
         self._notify("server-counts", f"{server.shown} {text}.")
@@ -210,28 +278,7 @@ class ServerCounts:
 
 
 def _has_any(preset: Preset, samples: Iterable[Series]) -> bool:
-    ways = [way for ways in preset.values() for way in ways]
-    return any(term.takes(series) for way in ways for term in way for series in samples)
-
-
-def _restarted(before: dict[Series, float], samples: Mapping[Series, float]) -> bool:
-    """Take what has begun anew out of the values `before`; return whether anything has.
-
-    One counter that goes back begins anew alone, as those of one of several models do; all of a
-    server only where it says when its process began.
-    """
-    began = Series(START_TIME)
-    if began in before and abs(samples.get(began, before[began]) - before[began]) > 1.0:
-        before.clear()
-        return True
-    back = [
-        series
-        for series, value in before.items()
-        if samples.get(series, value) < value * (1 - LEAST_STEP)
-    ]
-    for series in back:
-        del before[series]
-    return bool(back)
+    return any(_shown(term, samples) for ways in preset.values() for way in ways for term in way)
 
 
 def _amounts(
@@ -244,23 +291,34 @@ def _amounts(
     """
     for key, ways in preset.items():
         for number, way in enumerate(ways):
-            if watched.ways.get(key, number) != number or not _shown(way, samples):
+            if watched.ways.get(key, number) != number or not _shown(way[0], samples):
                 continue
-            amount = sum(
-                term.sign * (value - watched.values.get(series, 0.0))
-                for term in way
-                for series, value in samples.items()
-                if term.takes(series)
-            )
+            amount = watched.owed.pop(key, 0.0)
+            amount += sum(term.sign * _growth(term, watched, samples) for term in way)
             if amount > 0:
                 watched.ways[key] = number
                 yield key, amount
+            elif amount < 0:
+                watched.owed[key] = amount
             break
 
 
-def _shown(way: Way, samples: Iterable[Series]) -> bool:
-    """Return whether the first counter of a way is there."""
-    return any(way[0].takes(series) for series in samples)
+def _growth(term: Term, watched: _Watched, samples: Mapping[Series, float]) -> float:
+    """Return by how much a counter has grown; where several ranks count the same, that of one."""
+    grown: dict[tuple[tuple[str, str], ...], float] = {}
+    for series in sorted(filter(term.takes, samples)):
+        replica = tuple(label for label in series.labels if label[0] not in RANKS)
+        grown.setdefault(replica, samples[series] - watched.values.get(series, 0.0))
+    return sum(grown.values())
+
+
+def _lacking(way: Way, samples: Iterable[Series]) -> list[str]:
+    """Return which counters of a way are not there, apart from those that are taken off."""
+    return [term.name for term in way if term.sign > 0 and not _shown(term, samples)]
+
+
+def _shown(term: Term, samples: Iterable[Series]) -> bool:
+    return any(map(term.takes, samples))
 
 
 def _series(name: str, labels: Iterable[Sequence[str]]) -> Series:

@@ -10,6 +10,7 @@ from collections.abc import Container, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from gramwatt.collectors.serving.presets import NAME, Series, Server, names, parse_series
 from gramwatt.collectors.settings.background import SWITCH_S, in_background
@@ -26,6 +27,9 @@ LIMIT_S = 4.0
 LAST_LIMIT_S = 0.5
 """The same for the reading at the job's end, which its user waits for."""
 LARGEST_B = 16 * 2**20
+ADVICE = dict.fromkeys((401, 403), "; a key that it asks for is given as http://KEY@HOST:PORT")
+ADVICE |= dict.fromkeys((404, 501), ": are its metrics switched on, and at this address?")
+"""What to do about a status."""
 START_TIME = "process_start_time_seconds"
 """When the server's process began, as Prometheus' client libraries give it [Unix time, s]."""
 
@@ -107,14 +111,24 @@ def read(server: Server, number: int, limit_s: float) -> Reading:
 
 
 def _text(url: str, limit_s: float) -> str:
-    """Return the text at an address, asked by no proxy; raises Unanswered and ValueError."""
+    """Return the text at an address, asked by no proxy; raises Unanswered and ValueError.
+
+    A name without a password in the address is sent as a key (Authorization: Bearer).
+    """
+    parts = urlsplit(url)
+    key = unquote(parts.username) if parts.username and parts.password is None else None
+    if key:
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
-    with new_session(repeats=False, direct=True) as session:
+    content = {"headers": headers, "allow_redirects": True}
+    with new_session(key, repeats=False, direct=True) as session:
         answer = exchange(
-            session, "GET", url, limit_s, silence_s=limit_s, most_b=LARGEST_B, headers=headers
+            session, "GET", url, limit_s, silence_s=limit_s, most_b=LARGEST_B, **content
         )
     if answer.status != 200:
-        raise ValueError(f"it answers HTTP {answer.status}")
+        raise ValueError(f"it answers HTTP {answer.status}{ADVICE.get(answer.status, '')}")
+    if answer.body.lstrip()[:1] == b"<":
+        raise ValueError("it answers with a web page; name the whole address of its metrics")
     return answer.body.decode("utf-8")
 
 

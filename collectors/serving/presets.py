@@ -51,7 +51,7 @@ class Term(NamedTuple):
 
 
 Way = tuple[Term, ...]
-"""Counters whose sum is an amount. Of several ways the first that a server has is used."""
+"""Counters whose sum is an amount. Of several ways that counts whose first counter is there."""
 Preset = Mapping[Key, tuple[Way, ...]]
 
 
@@ -59,14 +59,18 @@ def _one(name: str, **labels: str) -> Way:
     return (Term(name, tuple(labels.items())),)
 
 
-def _less(name: str, less: str) -> Way:
-    return Term(name), Term(less, sign=-1)
+def _less(name: str, *less: str) -> Way:
+    return (*(Term(other, sign=-1) for other in less), Term(name))
 
 
+_VLLM_HITS = "vllm:prefix_cache_hits_total", "vllm:external_prefix_cache_hits_total"
+"""Cached tokens of releases that do not tell sources apart; counted as a request is scheduled."""
 _VLLM: Preset = {
     ("token", PREFILL): (
         _one("vllm:prompt_tokens_by_source_total", source="local_compute"),
         _less("vllm:prompt_tokens_total", "vllm:prompt_tokens_cached_total"),
+        _less("vllm:prompt_tokens_total", *_VLLM_HITS),
+        _one("vllm:prompt_tokens_total"),
     ),
     ("token", DECODE): (_one("vllm:generation_tokens_total"),),
     ("request", None): (_one("vllm:request_success_total"),),
@@ -74,6 +78,7 @@ _VLLM: Preset = {
         _one("vllm:prompt_tokens_by_source_total", source="local_cache_hit")
         + _one("vllm:prompt_tokens_by_source_total", source="external_kv_transfer"),
         _one("vllm:prompt_tokens_cached_total"),
+        _one(_VLLM_HITS[0]) + _one(_VLLM_HITS[1]),
     ),
     (SERVICE_PREFILL_S, None): (_one("vllm:request_prefill_time_seconds_sum"),),
     (SERVICE_DECODE_S, None): (_one("vllm:request_decode_time_seconds_sum"),),
@@ -81,7 +86,8 @@ _VLLM: Preset = {
 _SGLANG: Preset = {
     ("token", PREFILL): (
         _one("sglang:realtime_tokens_total", mode="prefill_compute"),
-        _less("sglang:prompt_tokens_total", "sglang:cached_tokens_total"),
+        # SGLang shows no cached tokens before the first.
+        _less("sglang:prompt_tokens_total", "sglang:cached_tokens_total")[::-1],
     ),
     ("token", DECODE): (
         _one("sglang:realtime_tokens_total", mode="decode"),

@@ -146,18 +146,20 @@ def test_a_counter_that_goes_back_began_anew_and_alone():
     counted = Counted()
     counted.value(100, 100)
     counted.value(110, 105)
-    counted.value(4, 106)  # one of two models was loaded again
+    for _ in range(11):
+        counted.value(4, 106)  # one of two models was loaded again
+    assert counted.images == 10 + 5 + 1
     counted.value(5, 106)
-    assert counted.images == 10 + 5 + 4 + 1 + 1
+    assert counted.images == 10 + 5 + 1 + 5
     assert [text for text in counted.notices if "restarted its counters" in text]
-    assert counted.amounts()["service.known_s", None] == 10
+    assert counted.amounts()["service.known_s", None] == 5 + 11 * 5
 
 
 def test_a_new_process_is_counted_from_zero_though_it_has_counted_more():
     counted = Counted()
     counted.value(10, **{START_TIME: 1e9})
     counted.value(12, **{START_TIME: 1e9})
-    counted.value(50, **{START_TIME: 1e9 + 900})
+    counted.value(50, **{START_TIME: START_NS / NS_PER_S + 9})
     assert counted.images == 2 + 50
 
 
@@ -207,7 +209,16 @@ VLLM = (DATA / "vllm.txt").read_text("utf-8").replace(START_TIME, "other")
 UNREAD = "could not be read, so nothing of it is counted"
 UNCOUNTED = {
     "nobody listens": (OWN, ["Connection refused"] * 3, [f"{UNREAD}: Connection refused."]),
-    "refused": (OWN, ["it answers HTTP 401"] * 3, [f"{UNREAD}: it answers HTTP 401."]),
+    "not admitted, then ended": (
+        OWN,
+        ["it answers HTTP 401", "Connection refused"],
+        [f"{UNREAD}: it answers HTTP 401."],
+    ),
+    "shows nothing known": (
+        OWN,
+        ["other_total 3\n"],
+        ["answers, but has no counter of any preset; `--count-metric NAME=UNIT` names one."],
+    ),
     "whole": (OWN, [VLLM, VLLM], []),
     "ended": (OWN, [VLLM, *["Connection refused"] * 9], []),
     "missed twice": (OWN, [VLLM, "it answers HTTP 500", "it answers HTTP 500"], []),
@@ -235,7 +246,7 @@ UNCOUNTED = {
 def test_what_is_not_counted_of_a_server_is_reported_at_the_end_with_its_reason(case):
     text, answers, reports = UNCOUNTED[case]
     counted = Counted(text, ())
-    counted.silent(down=True)
+    counted.silent(down=True, problem="Connection refused")
     for answer in answers:
         if "\n" in answer:
             counted.answer(answer)
@@ -250,3 +261,54 @@ def test_a_counter_of_ones_own_is_missed_at_no_server_or_said():
         counted.silent(down=True)
         counted.answer(VLLM + ("n_total 3\n" if shown == "image" else ""))
         assert [text.split()[2].strip(",") for text in counted.end()] == reports
+
+
+def test_processes_that_answer_in_turn_are_not_taken_for_restarts():
+    for starts in ((), (1e9, 1e9 + 40)):
+        counted = Counted()
+        for turn in range(40):
+            worker = turn % 2
+            process = {START_TIME: starts[worker]} if starts else {}
+            counted.value(1000 * worker + turn, **process)
+        # Without their starts the first step, from one worker to the other, cannot be told.
+        assert counted.images == (38 if starts else 1039)
+        assert [text for text in counted.notices if "several processes in turn" in text]
+
+
+def test_a_restart_between_two_readings_is_held_and_is_counted_or_said():
+    counted = Counted()
+    counted.value(100)
+    for value in range(1, 6):
+        counted.value(value)
+    assert counted.images == 0
+    counted.silent(problem="it does not answer in time")
+    assert counted.end()[-1] == ("counted less in its last minute than before, which is left out.")
+    counted.value(6)  # it was away: a restart, which is counted whole
+    assert counted.images == 6
+
+
+def test_ranks_of_sglang_that_count_the_same_tokens_count_once():
+    counted = Counted(f"{OWN}=sglang", ())
+    counted.silent(down=True)
+    labels = [
+        f'dp_rank="{dp}",tp_rank="{tp}",pp_rank="{pp}"'
+        for dp, tp in (("0", "0"), ("0", "1"), ("1", "2"))
+        for pp in ("0", "1")
+    ]
+    name = "sglang:realtime_tokens_total"
+    for amount in (10, 30):
+        counted.answer("".join(f'{name}{{mode="decode",{row}}} {amount}\n' for row in labels))
+    assert counted.amounts()["token", "decode"] == 2 * 30
+
+
+def test_vllm_before_its_sources_counts_prompts_less_hits_that_are_counted_before_them():
+    counted = Counted(f"{OWN}=vllm", ())
+    counted.silent(down=True)
+    for prompts, hits in ((0, 900), (0, 900), (1000, 900), (1000, 1800), (2000, 1800)):
+        counted.answer(
+            f"vllm:prompt_tokens_total {prompts}\nvllm:prefix_cache_hits_total {hits}\n"
+            "vllm:generation_tokens_total 1\n"
+        )
+        counted.restart_meter()
+    assert counted.amounts()["token", "prefill"] == 200
+    assert counted.amounts()["service.cached_token", None] == 1800

@@ -31,11 +31,24 @@ def test_the_wanted_samples_are_read_with_a_password_and_without_a_proxy(monkeyp
     assert asked == [("/m?q=1", "Basic bWU6cEBzcw==")]
 
 
+def test_a_name_without_a_password_is_a_key_and_a_redirect_is_followed():
+    def act(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path == "/m?q=1":
+            send(handler, b"", 307, Location="/m/")
+        else:
+            send(handler, b"n_total %d\n" % len(handler.headers["Authorization"]))
+
+    with answering(act) as address:
+        result = read(at(address.replace("//", "//se%20cret@")), 0, 2.0)
+    assert result.samples == {Series("n_total"): len("Bearer se cret")}
+
+
 @pytest.mark.parametrize(
     ("body", "status", "headers", "words"),
     [
         (b"loading", 503, {}, "HTTP 503"),
-        (b"", 302, {"Location": "http://127.0.0.1:9/"}, "HTTP 302"),
+        (b"", 401, {}, "given as http://KEY@HOST:PORT"),
+        (b"<html>\n", 200, {}, "a web page"),
         (GOOD[:-1], 200, {}, "within a line"),
         (GOOD, 200, {"Content-Length": "900"}, "cut off"),
         (b"\xff\n", 200, {}, "utf-8"),
