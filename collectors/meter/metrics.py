@@ -8,13 +8,14 @@ them.
 
 from __future__ import annotations
 
+import math
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from gramwatt.collectors.settings.background import SWITCH_S, in_background
 from gramwatt.collectors.settings.config import Config
@@ -29,15 +30,6 @@ TYPES = {"ram": "memory"}
 Labels = tuple[tuple[str, str], ...]
 
 
-class Instrument(NamedTuple):
-    """A figure by its name in Prometheus, with its values by labels."""
-
-    name: str
-    is_counter: bool
-    help: str
-    values: Mapping[Labels, float]
-
-
 class JobFigures:
     """The figures of the devices, and of the work counted, in the folder of a job on this node."""
 
@@ -47,22 +39,19 @@ class JobFigures:
         self._names = names
         self._lock = Lock()
         self._made_at = 0.0
-        self._made: list[Instrument] = []
+        self._made = ""
         self._highest: dict[tuple[str, Labels], float] = {}
 
-    @property
-    def job_id(self) -> str:
-        """Return the job's id."""
-        return self._folder.job_id
-
-    def instruments(self, kept_s: float = KEPT_S) -> list[Instrument]:
-        """Return all figures, made at most `kept_s` ago [s]; none before the first line."""
+    def text(self) -> str:
+        """Return all figures in Prometheus' text format 0.0.4, each with the job's id, made at most
+        KEPT_S ago; empty before the first line.
+        """
         with self._lock:
-            if time.monotonic() - self._made_at > kept_s:
-                self._made, self._made_at = list(self._read()), time.monotonic()
+            if time.monotonic() - self._made_at > KEPT_S:
+                self._made, self._made_at = "".join(self._families()), time.monotonic()
             return self._made
 
-    def _read(self) -> Iterable[Instrument]:
+    def _families(self) -> Iterable[str]:
         from gramwatt.collectors.spool.live import carbon_now, device_watts, power_now
         from gramwatt.collectors.spool.score import scored_here
 
@@ -81,6 +70,8 @@ class JobFigures:
             devices[device.record.device_id]: sum(
                 interval.energy_j for interval in device.intervals
             )
+            if device.intervals
+            else math.nan
             for device in job.devices
         }
         power_w = {devices[name]: watts for (_, name), watts in device_watts(job).items()}
@@ -88,9 +79,11 @@ class JobFigures:
         for count in job.counts:
             labels = (("unit", count.unit),)
             work[labels] = work.get(labels, 0.0) + count.amount
-        text = "Energy of the device since the job began"
+        text = "Energy of the device since the job began, NaN where it is not known"
         yield self._counter("hw_energy_joules_total", text, energy_j)
-        yield Instrument("hw_power_watts", False, "Mean power of the newest 5 s or more", power_w)
+        yield self._family(
+            "hw_power_watts", "gauge", "Mean power of the newest 5 s or more", power_w
+        )
         yield self._counter("gramwatt_work_total", "Functional units R counted", work)
         rate = carbon_now(document, power_now(document, sum(power_w.values())))
         if rate is not None:
@@ -98,31 +91,26 @@ class JobFigures:
             ends = ("", "", rate.value), ("_low", ", low end", rate.low)
             for end, words, value in (*ends, ("_high", ", high end", rate.high)):
                 name = f"gramwatt_co2e{end}_grams_per_hour"
-                yield Instrument(name, False, text + words, {(): value})
+                yield self._family(name, "gauge", text + words, {(): value})
         if self._names:
             names = (("project", document.project), ("name", document.name))
-            yield Instrument("gramwatt_job_info", False, "The job's names", {names: 1.0})
+            yield self._family("gramwatt_job_info", "gauge", "The job's names", {names: 1.0})
 
-    def _counter(self, name: str, text: str, values: Mapping[Labels, float]) -> Instrument:
+    def _counter(self, name: str, text: str, values: Mapping[Labels, float]) -> str:
         # A reading that is known better later may be less, which would be read as a new begin.
         for labels, value in values.items():
             key = name, labels
             self._highest[key] = max(value, self._highest.get(key, 0.0))
         highest = {labels: self._highest[name, labels] for labels in values}
-        return Instrument(name, True, text, highest)
+        return self._family(name, "counter", text, highest)
 
-
-def prometheus_text(instruments: Sequence[Instrument], job_id: str) -> str:
-    """Return the figures in Prometheus' text format 0.0.4, each with the job's id."""
-    lines = []
-    for instrument in instruments:
-        lines.append(f"# HELP {instrument.name} {instrument.help}")
-        lines.append(f"# TYPE {instrument.name} {'counter' if instrument.is_counter else 'gauge'}")
-        for labels, value in instrument.values.items():
-            pairs = (("job_id", job_id), *labels)
+    def _family(self, name: str, kind: str, text: str, values: Mapping[Labels, float]) -> str:
+        lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+        for labels, value in values.items():
+            pairs = (("job_id", self._folder.job_id), *labels)
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in pairs)
-            lines.append(f"{instrument.name}{{{shown}}} {value!r}")
-    return "".join(f"{line}\n" for line in lines)
+            lines.append(f"{name}{{{shown}}} {'NaN' if math.isnan(value) else repr(value)}")
+        return "".join(f"{line}\n" for line in lines)
 
 
 def _escaped(text: str) -> str:
@@ -146,7 +134,7 @@ def serve_figures(folder: SpoolFolder, config: Config, notify: Callable[[str, st
 
         def do_GET(self) -> None:
             try:
-                text = prometheus_text(figures.instruments(), figures.job_id)
+                text = figures.text()
             except Exception as error:
                 self.send_error(503, type(error).__name__)
                 return

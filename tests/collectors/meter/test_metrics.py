@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gramwatt.collectors.cli.run import WANDB
+from gramwatt.collectors.meter import metrics
 from gramwatt.collectors.meter.metrics import JobFigures
 from gramwatt.collectors.settings.config import resolve
 from gramwatt.collectors.spool.spool import SpoolFolder
@@ -95,7 +97,8 @@ def test_figures_are_served_to_this_machine_alone(value):
     assert "metrics is ignored" in found.notices[0].message
 
 
-def test_a_counter_never_falls_though_a_reading_is_corrected(tmp_path):
+def test_a_counter_never_falls_though_a_reading_is_corrected(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics, "KEPT_S", 0.0)
     folder = tmp_path / "spool" / "job-1" / "n1"
     folder.mkdir(parents=True)
     path = folder / "w1.jsonl"
@@ -106,13 +109,11 @@ def test_a_counter_never_falls_though_a_reading_is_corrected(tmp_path):
         fcntl.flock(held, fcntl.LOCK_EX)
         for energy_j in (1000.0, 900.0, 1100.0):
             device = meter.device("n1-cpu", device_class="cpu", name="Test Xeon", units=8.0)
-            more = [device, meter.interval(0, 180, energy_j, "n1-cpu")]
+            unknown = meter.device("n1-gpu", device_class="gpu", name="Unreadable")
+            more = [device, unknown, meter.interval(0, 180, energy_j, "n1-cpu")]
             records = [*journal("job-1", node="n1", end_state=None), *more]
             path.write_bytes(b"\n".join(lines(records)) + b"\n")
-            shown = {one.name: one.values for one in figures.instruments(0.0)}
-            seen += [
-                joules
-                for labels, joules in shown["hw_energy_joules_total"].items()
-                if ("hw_type", "cpu") in labels
-            ]
-    assert seen == [1000.0, 1000.0, 1100.0]
+            (shown, *_) = text_string_to_metric_families(figures.text())
+            seen.append({one.labels["hw_id"]: one.value for one in shown.samples})
+    assert [row["n1-cpu"] for row in seen] == [1000.0, 1000.0, 1100.0]
+    assert all(math.isnan(row["n1-gpu"]) for row in seen)  # unknown is not 0
