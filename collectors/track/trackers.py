@@ -12,6 +12,7 @@ from gramwatt.collectors.track.messages import print_message
 
 JOB_TAG = "gramwatt.job_id"
 PAGE_TAG = "gramwatt.report"
+PARENT_TAG = "mlflow.parentRunId"
 BATCH = 1_000
 """Metrics that one request to MLflow may hold (MLflow 3.18, REST API, log-batch)."""
 
@@ -21,8 +22,9 @@ def log_to_mlflow(
 ) -> None:
     """Log figures of a job, its id and page to a run of MLflow: that one, or the active one.
 
-    Without an active run it is that of MLFLOW_RUN_ID, the last one that the job's id is a tag of,
-    or the last that was active in this process. What cannot be logged is one line on stderr.
+    Without an active run it is that of MLFLOW_RUN_ID, the last one that the job's id is a tag of
+    and that is in no other run, or the last that was active in this process. What cannot be logged
+    is one line on stderr.
     """
     try:
         from mlflow.entities import Metric, RunTag
@@ -51,8 +53,12 @@ def _mlflow_run(client: Any, job_id: str) -> str | None:
         return named
     experiments = [item.experiment_id for item in client.search_experiments()]
     query = f"tags.`{JOB_TAG}` = '{job_id}'"
-    tagged = client.search_runs(experiments, query, max_results=1)
-    run = tagged[0] if tagged else mlflow.last_active_run()
+    tagged = client.search_runs(experiments, query, order_by=["attributes.start_time ASC"])
+    outer = [run for run in tagged if PARENT_TAG not in run.data.tags]
+    if len(outer) > 1:
+        many = f"{len(outer)} runs of MLflow belong to {job_id}"
+        print_message(f"{many}: the last has the figures of all; a job for each tells them apart")
+    run = (outer or [mlflow.last_active_run()])[-1]
     return str(run.info.run_id) if run is not None else None
 
 

@@ -101,28 +101,33 @@ def test_trackers_that_are_not_there_are_a_line_each(capsys):
 @pytest.mark.parametrize(
     ("active", "named", "tagged", "expected"),
     [
-        (None, None, "run-a", "run-a"),
-        (None, None, None, "run-b"),
-        (None, "run-env", "run-a", "run-env"),
-        ("run-now", "run-env", "run-a", "run-now"),
+        (None, None, ["run-a"], "run-a"),
+        (None, None, ["run-a", "trial-1", "trial-2"], "run-a"),
+        (None, None, ["run-0", "run-a", "trial-1"], "run-a"),
+        (None, None, [], "run-b"),
+        (None, "run-env", ["run-a"], "run-env"),
+        ("run-now", "run-env", ["run-a"], "run-now"),
     ],
 )
 def test_mlflows_run_of_the_job_comes_before_the_last_of_the_process(
-    monkeypatch, active, named, tagged, expected
+    monkeypatch, capsys, active, named, tagged, expected
 ):
     """Job A has ended, and run B was opened and closed since."""
     logged = []
 
     def run(name):
-        return name and SimpleNamespace(info=SimpleNamespace(run_id=name))
+        tags = {"mlflow.parentRunId": "run-a"} if "trial" in str(name) else {}
+        data = SimpleNamespace(tags=tags)
+        return name and SimpleNamespace(info=SimpleNamespace(run_id=name), data=data)
 
     class Client:
         def search_experiments(self):
             return [SimpleNamespace(experiment_id="0")]
 
-        def search_runs(self, experiments, query, max_results):
+        def search_runs(self, experiments, query, order_by):
             assert query == "tags.`gramwatt.job_id` = 'job-a'"
-            return [run(tagged)] if tagged else []
+            assert order_by == ["attributes.start_time ASC"]
+            return [run(name) for name in tagged]
 
         def log_batch(self, run_id, metrics, tags):
             logged.append(run_id)
@@ -139,3 +144,5 @@ def test_mlflows_run_of_the_job_comes_before_the_last_of_the_process(
         monkeypatch.setenv("MLFLOW_RUN_ID", named)
     log_to_mlflow("job-a", None, {"gramwatt/total_g": 1.0}, None)
     assert logged == [expected]
+    several = "2 runs of MLflow belong to job-a" in capsys.readouterr().err
+    assert several == ("run-0" in tagged)
