@@ -20,6 +20,7 @@ from gramwatt.collectors.devices.board import (
     ACCELERATOR,
     DISPLAY,
     INTEL,
+    INTEL_GRAPHICS,
     Billed,
     Board,
     DevicePort,
@@ -61,7 +62,8 @@ class Counter(NamedTuple):
 class Tile(NamedTuple):
     """One tile of a card, which Level Zero by default counts as a device."""
 
-    board: Board
+    board: Board | None
+    """None for graphics inside the processor, which are in its energy."""
     number: int
 
 
@@ -130,7 +132,10 @@ class IntelGpu(DevicePort):
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the GPUs of the job, by ZE_AFFINITY_MASK and ONEAPI_DEVICE_SELECTOR."""
-        return visible(environ, boards, [tiles(card) for card in self._cards])
+        inside = self.root / "sys/bus/pci/devices" / INTEL_GRAPHICS
+        listed = in_processor(self.root, inside.name) and may_render(self.root, inside)
+        sizes = [tiles(card) for card in self._cards]
+        return visible(environ, boards, sizes, graphics=listed and inside not in self._cards)
 
 
 def cards(root: Path) -> list[Path]:
@@ -161,14 +166,19 @@ def tiles(card: Path) -> int:
 
 
 def visible(
-    environ: Mapping[str, str], boards: Sequence[Board], tiles_of: Sequence[int]
+    environ: Mapping[str, str],
+    boards: Sequence[Board],
+    tiles_of: Sequence[int],
+    *,
+    graphics: bool = False,
 ) -> Visible:
     """Return the devices of the job.
 
     ZE_AFFINITY_MASK names devices (`0`) and tiles (`0.1`); ONEAPI_DEVICE_SELECTOR
     (`level_zero:0,1`) chooses among these. Both count tiles as devices, or cards where
     ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE (Level Zero's specification). A card is billed by the
-    fraction of its tiles.
+    fraction of its tiles. `graphics` inside the processor are listed too: last, or by their
+    address, which is the first.
     """
     of_cards = [
         [Tile(board, number) for number in range(count)]
@@ -176,6 +186,9 @@ def visible(
     ]
     by_card = environ.get(HIERARCHY, "").strip().upper() == "COMPOSITE"
     devices = of_cards if by_card else [[tile] for card in of_cards for tile in card]
+    by_address = environ.get(BY_ADDRESS) == "1"
+    if graphics:
+        devices.insert(0 if by_address else len(devices), [Tile(None, 0)])
     remarks: list[str] = []
     selected = _SELECTED.fullmatch(environ.get(SELECTOR, "").strip())
     entries = visibility.split(environ.get(MASK, ""))
@@ -191,7 +204,7 @@ def visible(
         for board, count in zip(boards, tiles_of, strict=True)
     ]
     items = tuple(Billed(board, board.uuid, fraction) for board, fraction in fractions if fraction)
-    if len(items) < len(boards) and environ.get(BY_ADDRESS) != "1":
+    if len(items) < len(boards) and not by_address:
         text = f"indices are taken in order of PCI addresses; with {BY_ADDRESS}=1 they are."
         remarks.append(text)
     return Visible(items, tuple(remarks))

@@ -572,6 +572,29 @@ def test_only_discrete_gpus_of_intel_that_a_job_may_open_are_listed(tmp_path):
     assert [card.name for card in cards(tmp_path)] == ["0000:00:03.0"]
 
 
+@pytest.mark.parametrize(
+    ("mask", "by_address", "billed", "remarks"),
+    [
+        ("0", True, [], 0),
+        ("1", True, ["intel-0000:03:00.0"], 0),
+        ("0", False, ["intel-0000:03:00.0"], 0),
+        ("1", False, [], 1),
+    ],
+)
+def test_graphics_inside_the_processor_are_a_number_of_level_zeros_and_not_billed(
+    tmp_path, mask, by_address, billed, remarks
+):
+    """First by PCI address, else behind the discrete ones (intel-extension-for-pytorch #536)."""
+    for address in ("0000:00:02.0", "0000:03:00.0"):
+        intel_tree(tmp_path, address)
+    port = IntelGpu(tmp_path)
+    port.open()
+    environ = {"ZE_AFFINITY_MASK": mask, "ZE_ENABLE_PCI_ID_DEVICE_ORDER": str(int(by_address))}
+    visible = port.visible(environ, [port.board(0)])
+    assert [item.device_id for item in visible.billed] == billed
+    assert len(visible.remarks) == remarks
+
+
 COMPOSITE = {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}
 
 
