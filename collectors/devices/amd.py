@@ -271,7 +271,9 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board], *, ordered: boo
     elif first:
         result = first
     elif CONTAINER in environ:
-        result = visibility.by_node(CONTAINER, environ, boards)
+        # Ranges and `0x` with the unique id are written there too (ROCm's container toolkit).
+        entries = [entry.removeprefix("0x") for entry in visibility.spelled(environ[CONTAINER])]
+        result = visibility.by_node(CONTAINER, {CONTAINER: ",".join(entries)}, boards)
     else:
         result = visibility.by_scheduler(environ, boards)
     remarks += [text for text in result.remarks if text not in remarks]

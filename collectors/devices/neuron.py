@@ -147,7 +147,10 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board], per_device: int
     if per_device == 0:
         text = f"{CORES} cannot be matched; every device is billed."
         return Visible.whole(boards, (text,))
-    numbers, remarks = _core_numbers(environ[CORES])
+    entries = visibility.spelled(environ[CORES])
+    cores = [entry for entry in entries if entry.isdecimal() and len(entry) < 16]
+    numbers, others = {int(entry) for entry in cores}, [e for e in entries if e not in cores]
+    remarks = [f"{CORES} names {entry!r}, which is not a core." for entry in others]
     billed = []
     for place, board in enumerate(boards):
         of_device = range(place * per_device, (place + 1) * per_device)
@@ -158,16 +161,3 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board], per_device: int
     if numbers:
         remarks.append(f"{CORES} names cores that are not here; they are not billed.")
     return Visible(tuple(billed), tuple(remarks))
-
-
-def _core_numbers(text: str) -> tuple[set[int], list[str]]:
-    """Return the numbers of `0-3,8`, and remarks on what is no number in it."""
-    numbers: set[int] = set()
-    remarks = []
-    for entry in visibility.split(text):
-        first, _, last = entry.partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and len(entry) < 16:
-            numbers.update(range(int(first), min(int(last or first), int(first) + 4096) + 1))
-        else:
-            remarks.append(f"{CORES} names {entry!r}, which is not a core.")
-    return numbers, remarks

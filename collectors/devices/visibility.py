@@ -28,6 +28,8 @@ NUMBER = re.compile(r"\+?(\d+)[^:]*")
 (torch.cuda._parse_visible_devices). `0:1` is a slice."""
 SHARED_GPU = "GRAMWATT_SHARED_GPU"
 """Says that boards are time-shared by several users."""
+LONGEST_RANGE, MOST_NUMBERS = 16, 4096
+"""Characters of a range, and numbers that are taken of it."""
 SHORTEST_UUID = 4
 """`GPU-` alone would match every board; NVIDIA requires enough digits to be unique."""
 
@@ -90,6 +92,19 @@ def by_scheduler(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible
 def split(text: str) -> list[str]:
     """Return the entries of a list, without empty ones."""
     return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def spelled(text: str) -> list[str]:
+    """Return the entries of a list whose ranges, such as `0-3`, are spelled out."""
+    entries = []
+    for entry in split(text):
+        first, _, last = entry.partition("-")
+        if first.isdecimal() and last.isdecimal() and len(entry) < LONGEST_RANGE:
+            numbers = range(int(first), min(int(last), int(first) + MOST_NUMBERS) + 1)
+            entries += [str(number) for number in numbers]
+        else:
+            entries.append(entry)
+    return entries
 
 
 def _listed(

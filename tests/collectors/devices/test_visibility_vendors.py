@@ -36,6 +36,9 @@ def places(found: Visible) -> list[int]:
         ({"SLURM_JOB_GPUS": "1,2"}, [1, 2]),
         ({"AMD_VISIBLE_DEVICES": "all"}, [0, 1, 2, 3]),
         ({"AMD_VISIBLE_DEVICES": "0,1"}, [0, 1]),
+        ({"AMD_VISIBLE_DEVICES": "1-2"}, [1, 2]),
+        ({"AMD_VISIBLE_DEVICES": "4-6,9"}, [0, 1, 2, 3]),  # listed again from 0 in a container
+        ({"AMD_VISIBLE_DEVICES": "0x3A5FF74A10003"}, [3]),
     ],
 )
 def test_amd_devices_of_the_job(environ, expected):
