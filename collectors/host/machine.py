@@ -16,10 +16,11 @@ CPU, RAM = "cpu", "ram"
 HYPERVISORS = re.compile(
     r"\b(KVM|QEMU|OpenStack|KubeVirt|Amazon EC2|Google Compute Engine|VMware|VirtualBox|Xen|Bochs"
     r"|innotek|Parallels|BHYVE|AHV|Apple Virtualization|Virtual Machine|Alibaba Cloud|CVM|Droplet"
-    r"|vServer)\b",
+    r"|vServer|WSL2)\b",
     re.IGNORECASE,
 )
-"""How firmware names the makers of virtual machines in its tables (DMI), as systemd knows them."""
+"""How firmware names the makers of virtual machines in its tables (DMI), as systemd knows them, and
+the kernel of the Windows Subsystem for Linux, which shows no tables, itself."""
 BARE_METAL = re.compile(r"metal", re.IGNORECASE)
 """A whole machine of a cloud, such as c7g.metal, whose tables name the cloud too."""
 DMI = ("sys_vendor", "product_name", "bios_vendor")
@@ -134,7 +135,8 @@ def is_virtual(root: Path = Path("/")) -> bool:
     if " hypervisor" in (text_of(root / "proc/cpuinfo") or ""):
         return True
     dmi = {name: text_of(root / "sys/class/dmi/id" / name) or "" for name in DMI}
-    if HYPERVISORS.search(" / ".join(dmi.values())):
+    kernel = text_of(root / "proc/sys/kernel/osrelease") or ""
+    if HYPERVISORS.search(" / ".join([*dmi.values(), kernel])):
         return not BARE_METAL.search(dmi["product_name"])
     tree = root / "proc/device-tree"
     made_for = text_of(tree / "compatible") or ""
@@ -176,21 +178,16 @@ def _cgroup_folders(proc: Path, root: Path) -> dict[Path, tuple[str, ...]]:
 
 
 def _quota_threads(folder: Path) -> float | None:
-    quota = (text_of(folder / "cpu.max") or "").split()
-    if len(quota) != 2:
-        quota = [
-            text_of(folder / "cpu.cfs_quota_us") or "",
-            text_of(folder / "cpu.cfs_period_us") or "",
-        ]
-    if not (quota[0].isdecimal() and quota[1].isdecimal()) or int(quota[1]) == 0:
+    version_1 = (text_of(folder / f"cpu.cfs_{name}_us") or "" for name in ("quota", "period"))
+    quota = (text_of(folder / "cpu.max") or " ".join(version_1)).split()
+    if len(quota) != 2 or not all(map(str.isdecimal, quota)) or int(quota[1]) == 0:
         return None  # "max", or -1 in version 1: no limit
     return int(quota[0]) / int(quota[1])
 
 
 def _cpuset_threads(folder: Path) -> float | None:
-    return _count(
-        text_of(folder / "cpuset.cpus.effective") or text_of(folder / "cpuset.cpus") or ""
-    )
+    names = ("cpuset.cpus.effective", "cpuset.cpus")
+    return _count(next(filter(None, (text_of(folder / name) for name in names)), ""))
 
 
 def _count(text: str) -> float | None:

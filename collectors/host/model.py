@@ -206,9 +206,10 @@ class CpuModel(ModelSource):
     def load(self) -> float | None:
         """Return the mean load from `restart` to the last look (0 to 1); None if not known."""
         own, load = self.own_load, mean_load(self._since, self._now)
-        if own is not None and self._machine.cpu_share < 1 and not self._machine.usage:
-            return min(1.0, own)  # the host's load is not that of the job's threads
-        return None if load is None else min(1.0, max(load, own or 0.0))
+        # The host's load is not that of threads which a limit leaves to the job.
+        others = self._machine.cpu_share == 1 or self._machine.usage or own is None
+        loads = [part for part in (own, load if others else None) if part is not None]
+        return min(1.0, max(loads)) if loads else None
 
     def power_w(self) -> float | None:
         """Return the power of the whole processor at the mean load since `restart` [W]."""
