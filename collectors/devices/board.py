@@ -299,6 +299,12 @@ class DevicePort:
         """Return whether the environment gives the job no device, so that nothing is opened."""
         return False
 
+    def hidden(self, environ: Mapping[str, str]) -> list[str]:
+        """Return the names of devices' files that a process of the job may open, and this one not;
+        `environ` is what that process has told.
+        """
+        return []
+
     def exists(self) -> bool:
         """Return whether the machine has such a device, readable or not."""
         return True

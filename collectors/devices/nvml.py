@@ -36,6 +36,7 @@ from gramwatt.collectors.devices.board import (
     offered,
 )
 from gramwatt.collectors.settings.clock import NS_PER_S, Clock
+from gramwatt.collectors.settings.proc import GPU_FILES, openable_gpus
 from gramwatt.sci.figures.units import MJ_PER_J, MW_PER_W, w_from_mw
 
 TOTAL_ENERGY_FIELD = 83
@@ -102,7 +103,7 @@ class Nvml(DevicePort):
     vendor = title = "NVIDIA GPU"
     library = "NVML"
     device_class = "gpu"
-    variables = (*DECIDING, visibility.ORDER, visibility.SLURM_JOB_ID)
+    variables = (*DECIDING, visibility.ORDER, visibility.SLURM_JOB_ID, GPU_FILES)
 
     @classmethod
     def present(cls, place: Place) -> bool:
@@ -225,6 +226,11 @@ class Nvml(DevicePort):
         if name is None or not visibility.names_none(environ[name]):
             return False
         return name != NVIDIA or not self.exists()
+
+    def hidden(self, environ: Mapping[str, str]) -> list[str]:
+        """Return the names of GPUs' files that a process of the job may open, and this one not."""
+        own = openable_gpus(str(self.root / "dev")).split(",")
+        return [f"nvidia{n}" for n in visibility.split(environ.get(GPU_FILES, "")) if n not in own]
 
     def exists(self) -> bool:
         """Return whether the kernel's driver has a GPU."""

@@ -484,6 +484,16 @@ class Sampler:
         """
         if self._port.wants_none(environ):
             return
+        for name in self._port.hidden(environ):
+            self._put_unknown(f"{self._job.node}-{name}")
+            text = (
+                f"a process of the job may open /dev/{name} and its meter may not, as a scheduler "
+            )
+            text += (
+                "gave them to other tasks; its energy is not known. With Slurm, --gpu-bind=none "
+            )
+            text += "beside --gpus-per-node gives each task all GPUs of the job."
+            self._job.notify("energy-unmeasured", f"{self._port.vendor}: {text}")
         boards = self._find(keep_asking=bool(states), expected=expected)
         if boards is None:
             self._continue_unasked(states, mark_ns)
@@ -882,10 +892,14 @@ class Sampler:
         """Record devices that exist and never answered as one of unknown energy."""
         if not self._unread or self.devices:  # those that an earlier meter measured are estimated
             return
-        self._unread, port = False, self._port
+        self._unread = False
+        self._put_unknown(f"{self._job.node}-{self._port.meter}")
+
+    def _put_unknown(self, device_id: str) -> None:
+        port = self._port
         self._job.put(
             DeviceRecord,
-            device_id=f"{self._job.node}-{port.meter}",
+            device_id=device_id,
             device_class=port.device_class,
             name=f"{port.vendor}, not readable",
             meter=port.meter,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gramwatt.collectors.devices.board import Billed, Board, MigSlice, Visible, billed_of
+from gramwatt.collectors.settings.proc import GPU_FILES
 
 CUDA, ORDINAL = "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"
 """Read by NVIDIA's runtime and by AMD's."""
@@ -41,7 +42,8 @@ def names_none(text: str) -> bool:
 
 def reserves(variables: Mapping[str, str]) -> bool:
     """Return whether variables name devices, rather than all that there are, or an order."""
-    words = (text.strip().lower() for name, text in variables.items() if name != ORDER)
+    names = variables.keys() - {ORDER, GPU_FILES}
+    words = (variables[name].strip().lower() for name in names)
     return any(word not in ALL_WORDS for word in words)
 
 

@@ -16,6 +16,22 @@ REAPERS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "cat
 """Names of processes that inherit orphans without being process 1, as `systemd --user` does."""
 _NS_PER_S = 1_000_000_000
 
+GPU_FILES = "/dev/nvidia"
+"""Under this name a process tells the job's meter which files of GPUs it may open."""
+
+
+def openable_gpus(folder: str = "/dev") -> str:
+    """Return the numbers of NVIDIA's GPUs whose files this process may open, such as `0,3`: a
+    scheduler may give each task of a job a file of its own.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return ""
+    numbers = [name[6:] for name in names if name[:6] == "nvidia" and name[6:].isdecimal()]
+    own = (n for n in numbers if os.access(f"{folder}/nvidia{n}", os.R_OK | os.W_OK))
+    return ",".join(sorted(own))
+
 
 def fields_of(pid: int, proc: str = "/proc") -> list[str]:
     """Return the fields of a process's `stat` behind its name, from its state on."""

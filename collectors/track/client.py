@@ -11,7 +11,12 @@ from __future__ import annotations
 import os
 import time
 
-from gramwatt.collectors.settings.proc import environ_of, process_start_ns
+from gramwatt.collectors.settings.proc import (
+    GPU_FILES,
+    environ_of,
+    openable_gpus,
+    process_start_ns,
+)
 from gramwatt.collectors.track.counts import (
     LINES,
     PRINTED,
@@ -395,9 +400,11 @@ def marks() -> dict[str, int]:
 
 
 def visible_variables() -> dict[str, str]:
-    """Return the variables that may decide which devices this process has."""
+    """Return the variables that may decide which devices this process has, and its GPUs' files."""
     names = [name for name in os.environ if any(part in name for part in _VISIBLE)]
-    return {name: os.environ[name] for name in names if name in os.environ}
+    variables = {name: os.environ[name] for name in names if name in os.environ}
+    gpus = openable_gpus()
+    return {**variables, GPU_FILES: gpus} if gpus else variables
 
 
 def _is_rank(above: int) -> bool:

@@ -35,6 +35,7 @@ from gramwatt.collectors.devices.unread import Unread
 from gramwatt.collectors.doctor import accelerators, host
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.host.machine import this_machine
+from gramwatt.collectors.settings.proc import GPU_FILES, openable_gpus
 from gramwatt.sci.records.merge import MergedDevice
 from gramwatt.sci.records.records import HOST_CLASSES
 from tests.collectors.rig import Rig, energy_j, gpu
@@ -486,6 +487,36 @@ def test_a_board_that_the_job_uses_is_billed_whatever_the_variable_says(killed, 
     assert energy_j(rig.gpu_intervals(1)) == pytest.approx(105 * 250, rel=0.01)
     (text,) = rig.notices("device-visibility: ")
     assert "NVIDIA GPU 1: a process of the job uses it" in text
+
+
+def test_a_gpu_that_another_task_was_given_and_the_meter_not_is_unknown(tmp_path):
+    """Slurm's --gpus-per-task: each task sees its GPU alone, and as number 0 (deepops #1102)."""
+    rig = Rig(tmp_path, gpu())
+    rig.nvml.root = tmp_path / "machine"
+    write(rig.nvml.root, dev__nvidia2="")
+    own = {"CUDA_VISIBLE_DEVICES": "0"}
+    meter = rig.start(environ=own)
+    for pid, numbers in enumerate(("2", "0,2", "0"), 101):
+        rig.enter(pid, "track", environ={**own, GPU_FILES: numbers}, mark=(rig.clock.mono_ns(), 0))
+    rig.run(20, meter)
+    for pid in (101, 102, 103, 100):
+        rig.stop(meter, pid=pid)
+    gpus = [d for d in rig.merged().devices if d.record.device_class == "gpu"]
+    measured, unknown = sorted(gpus, key=lambda device: not device.intervals)
+    assert energy_j(measured.intervals) == pytest.approx(20 * 250, rel=1e-3)
+    assert unknown.record.device_id.endswith("-nvidia0")
+    assert unknown.intervals == ()
+    (text,) = rig.notices("energy-unmeasured: ")
+    assert "/dev/nvidia0" in text
+
+
+def test_the_files_of_gpus_that_a_process_may_open(tmp_path, monkeypatch):
+    for name in ("nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    refused = str(tmp_path / "nvidia1")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != refused)
+    assert openable_gpus(str(tmp_path)) == "0,10"
+    assert openable_gpus(str(tmp_path / "none")) == ""
 
 
 def test_doctor_asks_the_meters_own_code(tmp_path):
