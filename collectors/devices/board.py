@@ -14,7 +14,9 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -311,7 +313,7 @@ class DevicePort:
 
     def is_expected(self) -> bool:
         """Return whether the job should have such a device, so that there is something to mend."""
-        return False
+        return self.exists()
 
     def absence_text(self, why: str) -> str:
         """Return the sentence for a source that cannot be used."""
@@ -340,7 +342,8 @@ class LibraryPort(DevicePort):
         """Start the library and find the devices; raises SourceAbsent."""
         self.lib = self._load()
         try:
-            self.start()
+            with redirect_stdout(StringIO()):  # habana-pyhlml prints what it cannot load
+                self.start()
         except Exception as error:
             raise SourceAbsent(f"{self.silent} ({error})", self.advice) from None
 
@@ -532,12 +535,8 @@ def library(module: str, advice: str) -> Load:
     """
 
     def load() -> Any:
-        import contextlib
-        import io
-
         try:
-            # Some print to standard output, which is the meter's line to its client.
-            with contextlib.redirect_stdout(io.StringIO()):
+            with redirect_stdout(StringIO()):  # amdsmi prints that too
                 return import_module(module)
         except Exception as error:  # KeyError and AttributeError too: versions that do not match
             text = f"{module} cannot be imported ({type(error).__name__}: {error})"

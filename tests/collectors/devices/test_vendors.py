@@ -17,6 +17,7 @@ from gramwatt.collectors.devices.board import (
     DevicePort,
     Place,
     ReadFailed,
+    SourceAbsent,
     present,
     rated_w,
     vendors,
@@ -402,6 +403,20 @@ def test_tpu_rows_of_two_cores_are_one_chip(tmp_path):
     assert port.board(1).memory_b == 32 * 2**30
 
 
+def test_what_a_library_prints_is_no_part_of_the_doctors_answer(tmp_path, capsys):
+    """habana-pyhlml without its driver."""
+
+    class Printing(FakeHlml):
+        def hlmlInit(self) -> None:  # noqa: N802
+            print("Failed to load libhlml")
+            raise RuntimeError("HLML Error with code 1")
+
+    port = Pyhlml(lambda: Printing(VendorRig(tmp_path, amd())))
+    with pytest.raises(SourceAbsent, match="does not answer"):
+        port.open()
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("vendor", ["AMD", "Intel Gaudi"])
 def test_a_library_that_lists_no_device_though_one_is_here_leaves_the_energy_unknown(
     tmp_path, vendor
@@ -420,7 +435,7 @@ def test_a_device_whose_library_is_missing_leaves_the_energy_unknown(tmp_path):
     (record,) = devices(rig)
     assert (record.name, record.meter) == ("AMD, not readable", "amdsmi")
     assert intervals(rig) == []
-    assert "meter-source-absent: AMD is not measured: amdsmi cannot be imported; do this." in (
+    assert "meter-unreadable: AMD is not measured: amdsmi cannot be imported; do this." in (
         rig.notices()
     )
 
