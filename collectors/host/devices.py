@@ -149,7 +149,7 @@ class HostComponent:
             if span.power_w is None:
                 self._estimate(end_ns, None, awake)
             else:
-                self._add(end_ns, span.power_w, span.kind, awake)
+                self._add(end_ns, span.power_w, span.kind, awake, self._fraction.counted)
             if span.power_w is None or span.kind != "estimated":
                 self._counted_w = span.power_w
         if self._recorded_ns > before_ns:
@@ -160,23 +160,25 @@ class HostComponent:
         """Record the time up to `until_ns` [ns] at this power [W], or at the model's."""
         if until_ns <= self._recorded_ns:
             return
+        part = self._fraction.counted
         if power_w is None:
-            power_w, self.stood_in = self.model.power_w(), True
+            power_w, part, self.stood_in = self.model.power_w(), self._fraction.own, True
         if power_w is None:
             self.ledger.close()  # unknown, and so no interval: the engine says unmeasured
             self._recorded_ns = until_ns
         else:
-            self._add(until_ns, power_w, "estimated", awake)
+            self._add(until_ns, power_w, "estimated", awake, part)
 
-    def _add(self, end_ns: int, power_w: float, kind: str, awake: float) -> None:
+    def _add(self, end_ns: int, power_w: float, kind: str, awake: float, part: float) -> None:
+        """Record the time up to `end_ns` [ns] with the job's `part` of what its limit leaves it."""
         if end_ns <= self._recorded_ns:
             return
-        span_s, fraction = (end_ns - self._recorded_ns) / NS_PER_S, self._fraction
-        own_w = power_w * self.share * fraction.own
-        label = "attributed" if self.share * fraction.own < 1 and kind == "measured" else kind
+        span_s, part = (end_ns - self._recorded_ns) / NS_PER_S, self.share * part
+        own_w = power_w * part
+        label = "attributed" if part < 1 and kind == "measured" else kind
         self.ledger.add(self._recorded_ns, end_ns, own_w * span_s * awake, label, round(own_w, 3))
         self._whole_s += span_s
-        self._idle_s += span_s * self.share * fraction.idle
+        self._idle_s += span_s * self.share * self._fraction.idle
         self._recorded_ns = end_ns
 
 

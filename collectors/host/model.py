@@ -199,17 +199,21 @@ class CpuModel(ModelSource):
         self._machine = machine
         self.power = power_of(machine)
         self.meter = self.power.meter if self.power else CPU_MODEL
-        self._since = self._observed = self._now = self._load()
+        self._since = self._observed = self._now = self._loads()
         self.own_load: float | None = None
         """What the job has used since `restart`; None where its processes cannot be seen."""
 
     def load(self) -> float | None:
         """Return the mean load from `restart` to the last look (0 to 1); None if not known."""
-        own, load = self.own_load, mean_load(self._since, self._now)
+        own, load = self.own_load, mean_load(self._since[0], self._now[0])
         # The host's load is not that of threads which a limit leaves to the job.
         others = self._machine.cpu_share == 1 or self._machine.usage or own is None
         loads = [part for part in (own, load if others else None) if part is not None]
         return min(1.0, max(loads)) if loads else None
+
+    def host_load(self) -> float | None:
+        """Return the same of all threads of the host, within the job's limit or not."""
+        return mean_load(self._since[1], self._now[1])
 
     def power_w(self) -> float | None:
         """Return the power of the whole processor at the mean load since `restart` [W]."""
@@ -218,7 +222,7 @@ class CpuModel(ModelSource):
 
     def look(self) -> None:
         """Read the processor time that was used up to now."""
-        self._now = self._load()
+        self._now = self._loads()
 
     def restart(self) -> None:
         """Begin the next span at the last look."""
@@ -226,13 +230,14 @@ class CpuModel(ModelSource):
 
     def observe(self, ledger: Ledger) -> None:
         """Note the mean load since the last observation."""
-        before, self._observed = self._observed, self._now
-        load = mean_load(before, self._observed) if before else None
+        before, self._observed = self._observed[0], self._now
+        load = mean_load(before, self._observed[0]) if before else None
         ledger.observe(None if load is None else round(load, 4), None)
 
-    def _load(self) -> Load | None:
-        folder, threads = self._machine.usage, self._machine.threads
-        return cgroup_load(folder, threads) if folder and threads else read_load()
+    def _loads(self) -> tuple[Load | None, Load | None]:
+        """Return the load of the threads within the job's limit, and of all."""
+        folder, threads, host = self._machine.usage, self._machine.threads, read_load()
+        return (cgroup_load(folder, threads) if folder and threads else host), host
 
 
 class RamModel(ModelSource):

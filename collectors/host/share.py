@@ -3,7 +3,9 @@
 Of a processor that no cgroup reserves for it, a job bears the dynamic part by the processor time of
 its own processes, and an equal part of the idle rest with the other jobs that gramwatt measures
 there: those whose lock files are held. What all other processes draw is billed to nobody. A counter
-is divided into dynamic and idle as the model would be. Memory is billed by use.
+is divided into dynamic and idle as the model would be, also within a limit: the idle part by the
+limit's threads, the dynamic part by the time within it over that of the host. Memory is billed by
+use.
 
 A job that others join or leave notices it at its next look. Jobs of other users and homes are not
 seen.
@@ -35,13 +37,16 @@ forgotten."""
 
 
 class Fraction(NamedTuple):
-    """The job's part of a component's energy, and of what is idle of it (each 0 to 1)."""
+    """The job's part of a component's energy within its limit: as modelled, as counted, and of what
+    is idle of it. That of a counter may be over 1, where the rest of the host has less load.
+    """
 
     own: float
+    counted: float
     idle: float
 
 
-WHOLE = Fraction(1.0, 1.0)
+WHOLE = Fraction(1.0, 1.0, 1.0)
 
 
 class Process(NamedTuple):
@@ -287,27 +292,35 @@ class Share:
             return None
         equal = min(1.0, max(0.0, (self.now.equal_s - before.equal_s) / span_s))
         if isinstance(model, CpuModel):
-            return Fraction(self._of_cpu(model, before, span_s, equal), equal)
+            return Fraction(*self._of_cpu(model, before, span_s, equal), equal)
         part = self._of_ram(before, span_s, equal)
-        return Fraction(part, part)
+        return Fraction(part, part, part)
 
-    def _of_cpu(self, model: CpuModel, before: Look, span_s: float, equal: float) -> float:
-        """Return the part of the processor. What a cgroup reserves for one job is all its own."""
-        machine, now_s = self._machine, self.now.own_s
-        if now_s is None or not machine.threads:
-            return equal
-        all_s = machine.threads * span_s
-        own_s = max(0.0, now_s - (before.own_s or 0.0))
-        model.own_load = own_s / all_s  # the kernel counts the load in ticks, gVisor's not at all
-        if machine.cpu_share < 1 and not machine.usage:
-            model.own_load /= equal  # other jobs within the limit are taken to be like this one
-        if machine.cpu_share < 1 and (equal > ALONE or not machine.usage):
-            return equal
+    def _of_cpu(
+        self, model: CpuModel, before: Look, span_s: float, equal: float
+    ) -> tuple[float, float]:
+        """Return the parts of what the model gives for the threads within the limit, and of what a
+        counter gives for the host. What a cgroup reserves for one job is all its own.
+        """
+        machine, power, now_s = self._machine, model.power, self.now.own_s
+        if now_s is not None and machine.threads:
+            # The kernel counts the load in ticks, gVisor's not at all.
+            own_s = max(0.0, now_s - (before.own_s or 0.0))
+            model.own_load = own_s / (machine.threads * span_s)
         load = model.load()
-        if not load or model.power is None:
-            return equal
-        idle = model.power.at(0.0) / model.power.at(load)
-        return idle * equal + (1 - idle) * min(1.0, own_s / (load * all_s))
+        if load is None or power is None:
+            return equal, equal
+        dynamic = equal
+        if machine.cpu_share < 1 and equal > ALONE:
+            dynamic = 1.0
+        elif load and model.own_load is not None:
+            dynamic = min(1.0, model.own_load / load)
+
+        def part(of_load: float) -> float:
+            idle, ratio = power.at(0.0) / power.at(of_load), load / of_load if of_load else 1.0
+            return idle * equal + (1 - idle) * dynamic * min(ratio, 1 / machine.cpu_share)
+
+        return part(load), part(model.host_load() or load)
 
     def _of_ram(self, before: Look, span_s: float, equal: float) -> float:
         """Return the part of the memory. What a cgroup reserves with its threads is divided equally

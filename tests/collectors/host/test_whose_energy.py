@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.host import model
+from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import Load
 from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.host.share import JobProcesses, Process, read_processes
@@ -166,3 +167,35 @@ def test_a_process_is_read_again_only_when_another_one_has_its_number():
     inode = read_processes({})[pid].inode
     assert pid not in read_processes({str(pid): inode})
     assert pid in read_processes({str(pid): inode + 1})
+
+
+@pytest.mark.parametrize("busy", [4, 0])
+def test_a_counter_is_divided_by_the_time_within_a_limit_too(tmp_path, monkeypatch, busy):
+    """A job limited to 4 of 64 threads, busy or asleep, beside strangers of 32: 100 W together."""
+    limit = tmp_path / "cgroup"
+    limit.mkdir()
+    machine = Machine("Test Xeon", 64.0, 4.0, 64 * 2.0**30, 64 * 2.0**30, limit, limit)
+    bench = HostBench(machine)
+    clock, origin_ns = bench.clock, bench.clock.now_ns()
+    cap = Powercap(tmp_path / "powercap", clock)
+    cap.add("intel-rapl:0", "package-0", 100.0)
+
+    def age_s() -> float:
+        return (clock.now_ns() - origin_ns) / NS_PER_S
+
+    monkeypatch.setattr(model, "read_load", lambda: Load((32 + busy) * age_s(), 64 * age_s()))
+    monkeypatch.setattr(model, "cgroup_load", lambda *_: Load(busy * age_s(), 4 * age_s()))
+    host = bench.begin(
+        find_counters(cap.root),
+        own=JobProcesses("a", {1001}, {1001: 0.0}),
+        processes=lambda _: {1001: Process(1, 0.0, busy * age_s())},
+    )
+    for _ in range(10):
+        clock.sleep(10.0)
+        cap.update()
+        host.tick()
+        host.settle()
+    host.stop(bench.timeline.now_ns())
+    idle, dynamic = 64 * IDLE_W, (32 + busy) * DYNAMIC_W
+    part = (idle * 4 / 64 + busy * DYNAMIC_W) / (idle + dynamic)
+    assert bench.total_j("cpu") == pytest.approx(100 * 100 * part, rel=0.001)
