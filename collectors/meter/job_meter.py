@@ -67,6 +67,8 @@ LOOK_EVERY_NS, LOOK_EARLY_NS = NS_PER_S * 3 // 2, NS_PER_S * 6 // 10
 with one each second every reading has its look, wherever in the second the last look was. Where the
 end of each process wakes the meter, as each of their lines does, only before each save."""
 SIZE_EVERY_NS = 600 * NS_PER_S
+PROCESSES_MAX = 100
+"""Processes that may enter before what those that have ended counted is saved, at the latest."""
 PENDING_MAX = 256
 """Lines that wait for a disk that does not take them before further ones are made coarser."""
 _SAME_NAME = (
@@ -162,7 +164,7 @@ class JobMeter:
         self._chosen: dict[str, dict[str, str]] = {}
         """The variables that each `track` in the command has seen, by its process."""
         self._disk_takes_lines = True
-        self._open_at_ns = self._looked_ns = 0
+        self._open_at_ns = self._looked_ns = self._newly_entered = 0
         self._reads_at_ns = NEVER_NS
         """When a reading is due, as of the last `due_ns`."""
         self._size_at_ns = started_ns + 5 * NS_PER_S
@@ -419,6 +421,9 @@ class JobMeter:
     def _welcome(self, entered: list[Process]) -> None:
         """Measure the devices that a process sees and no earlier one of the job did."""
         devices = self.devices
+        self._newly_entered += len(entered)
+        if self._newly_entered > PROCESSES_MAX:
+            self.save_soon()
         for process in entered:
             first = process.first
             if devices is None:
@@ -565,6 +570,9 @@ class JobMeter:
             self._open_at_ns = now_ns + RETRY_EVERY_NS
             return
         self._disk_takes_lines = self.journal.flush()
+        self._newly_entered = 0
+        if self._disk_takes_lines:
+            self._guarded("the end of workers", self.processes.fold)
 
     def _saved_state(self) -> dict[str, Any]:
         state = {
@@ -588,7 +596,7 @@ class JobMeter:
         if self.devices is None or now_ns < self._size_at_ns:
             return
         self._size_at_ns = now_ns + SIZE_EVERY_NS
-        waits = len(self.journal.pending) > PENDING_MAX
+        waits = not self._disk_takes_lines and len(self.journal.pending) > PENDING_MAX
         if waits:
             self.notify("spool-resolution", CODES["spool-resolution"])
         full = size_b(self.home) > self.config.spool_limit_mb * 1e6

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gramwatt.collectors.settings.clock import NS_PER_S
@@ -19,7 +19,7 @@ from gramwatt.collectors.settings.json_lines import decoded
 from gramwatt.collectors.settings.proc import process_exists
 from gramwatt.collectors.spool.intervals import moment
 from gramwatt.collectors.track.client import WORKER
-from gramwatt.collectors.track.counts import ENDED, LINES, NUMBER_B, TOTALS, JobFolder
+from gramwatt.collectors.track.counts import ENDED, GONE, LINES, NUMBER_B, TOTALS, JobFolder
 from gramwatt.sci.figures.notices import CODES
 from gramwatt.sci.records.records import UNIT_PATTERN, WINDOW_UNIT, CountRecord
 
@@ -161,6 +161,11 @@ class Process:
             if place < len(numbers):
                 yield key, numbers[place]
 
+    def is_read(self) -> bool:
+        """Say whether nothing has come since the last `messages`."""
+        self._unread += self._new_lines()
+        return not self._unread
+
     def end(self) -> None:
         """Let it know that what it writes from here on is not read."""
         with contextlib.suppress(OSError):
@@ -191,13 +196,21 @@ class Processes:
         self._folder = folder
         self._start_ns = start_ns
         self._known: dict[str, Process] = {}
+        gone = folder.status(GONE)
+        self._gone: dict[Key, float] = {
+            (unit, phase): n for unit, phase, n in gone.get("totals", ())
+        }
+        """What workers that have ended had counted [R]."""
+        self._gone_names: list[str] = gone.get("names", [])
+        """Those of them whose files a killed meter may have left."""
 
     def __iter__(self) -> Iterator[Process]:
         return iter(self._known.values())
 
     def enter(self) -> list[Process]:
         """Return those that have entered since the last call, in the order of their begin."""
-        names = (name for name in self._folder.names() if name not in self._known)
+        known = self._known.keys() | self._gone_names
+        names = (name for name in self._folder.names() if name not in known)
         entered = [p for name in names if (p := Process.open(self._folder, name))]
         entered.sort(key=lambda process: int(process.first.get("at_ns") or 0))
         self._known |= {process.name: process for process in entered}
@@ -232,8 +245,34 @@ class Processes:
 
     def totals(self) -> dict[Key, float]:
         """Return what all of them have counted [R]."""
-        sums: dict[Key, float] = {}
-        for process in self._known.values():
+        return self._added(self._gone, self._known.values())
+
+    def fold(self) -> None:
+        """Put what the workers that have ended had counted into one file, and delete theirs.
+
+        Their windows must be journaled. A pool may start a worker for each task, and memory and
+        open files are for some hundreds.
+        """
+        ended = [p for p in self._known.values() if not p.decides and not self.lives(p)]
+        ended = [process for process in ended if process.is_read()]
+        if not ended:
+            return
+        totals = self._added(self._gone, ended)
+        names = [*self._gone_names, *(process.name for process in ended)]
+        try:
+            rows = [[*key, amount] for key, amount in totals.items()]
+            self._folder.say({"names": names, "totals": rows}, GONE)
+        except OSError:  # no memory: they stay
+            return
+        self._gone, self._gone_names = totals, []
+        for name in names:
+            self._folder.forget(name)
+        for process in ended:
+            self._known.pop(process.name).close()
+
+    def _added(self, sums: Mapping[Key, float], processes: Iterable[Process]) -> dict[Key, float]:
+        sums = dict(sums)
+        for process in processes:
             for key, amount in process.totals():
                 sums[key] = sums.get(key, 0.0) + amount
         return sums

@@ -10,6 +10,7 @@ nothing. What a process has written stays, whatever ends the process. Standard l
         lock               flock of the meter; who holds it starts one
         wake               FIFO that the meter reads: a byte wakes it
         meter              what the meter says, as JSON, replaced as a whole
+        gone               what ended workers had counted, as JSON: their files are deleted
         closed             empty; the job has ended, and nobody enters any more
 """
 
@@ -41,7 +42,7 @@ if sys.platform != "win32":  # which imports this file too, and has none
 
 FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # folders of mode 0700; the second one for macOS
 LOCK, WAKE, METER, CLOSED = "lock", "wake", "meter", "closed"
-STARTING, PRINTED = "starting", "printed"
+STARTING, PRINTED, GONE = "starting", "printed", "gone"
 LINES, TOTALS = ".lines", ".totals"
 LEVELS = 8
 """How many processes above this one are asked for a job."""
@@ -137,6 +138,11 @@ class JobFolder:
         """Return the names of the processes that have a file here."""
         return sorted(n[: -len(LINES)] for n in _listed(self.path) if n.endswith(LINES))
 
+    def forget(self, name: str) -> None:
+        """Delete the files of a process."""
+        for ending in (LINES, TOTALS):
+            _unlink(self.at(name + ending))
+
     def lives(self) -> bool:
         """Say whether a process of the job that has a file here is alive."""
         return any(map(is_alive, self.names()))
@@ -145,23 +151,23 @@ class JobFolder:
         """Say whether a meter has ever measured the job, or one may yet."""
         return os.path.exists(self.at(METER)) or self.lives()
 
-    def status(self) -> dict[str, Any]:
+    def status(self, name: str = METER) -> dict[str, Any]:
         """Return what the meter says; empty before it has started."""
         try:
-            with open(self.at(METER), "rb") as stream:
+            with open(self.at(name), "rb") as stream:
                 return decoded(stream.read())
         except OSError:
             return {}
 
-    def say(self, status: Mapping[str, Any]) -> None:
+    def say(self, status: Mapping[str, Any], name: str = METER) -> None:
         """Replace what the meter says; raises OSError."""
-        beside = self.at(f".{METER}")
+        beside = self.at(f".{name}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)
         try:
             os.write(descriptor, encoded(status))
         finally:
             os.close(descriptor)
-        os.replace(beside, self.at(METER))
+        os.replace(beside, self.at(name))
 
     def finish(self) -> None:
         """Say, for a dead meter, that the end of the closed job is journaled; raises OSError."""
@@ -283,7 +289,7 @@ class Totals:
                 return totals
         except OSError:
             pass
-        totals.remove()
+        folder.forget(name)
         return None
 
     @property
@@ -329,11 +335,6 @@ class Totals:
             self.close()
         except Exception:  # the interpreter is ending
             return
-
-    def remove(self) -> None:
-        """Delete it."""
-        for ending in (LINES, TOTALS):
-            _unlink(self._folder.at(self._name + ending))
 
     def _new_place(self, thread: int, unit: str | None, phase: str | None) -> int | None:
         """Return the place of a total that is named now; None where there is no room.

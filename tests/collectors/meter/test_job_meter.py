@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gramwatt.collectors.meter.job_meter import PROCESSES_MAX
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.sci.records.records import (
     CountRecord,
@@ -318,3 +319,27 @@ def test_what_the_meter_takes_to_start_is_not_the_commands(tmp_path, open_s):
     job = rig.merged()
     assert job.duration_s == pytest.approx(10, abs=0.01)
     assert energy_j(rig.gpu_intervals()) == pytest.approx(250 * 10, rel=0.01)
+
+
+def test_workers_that_end_leave_no_files_and_their_windows_are_journaled(tmp_path):
+    rig = Rig(tmp_path, gpu())
+    meter = rig.start()
+    rig.run(12, meter)
+    for pid in range(1_000, 1_000 + 2 * PROCESSES_MAX):
+        rig.enter(pid, "worker")
+        rig.count(1, "image", pid=pid)
+        edge = {"cmd": "window", "name": "batch", "start_ns": rig.clock.now_ns() - 1}
+        rig.send(None, pid, **edge, end_ns=rig.clock.now_ns(), counts=[["image", 1]])
+        rig.die(pid)
+    meter.wake()
+    meter.tick()  # they do not wait for the next 10 s: files that may be open are few
+    rig.run(0.01, meter)
+    assert len(meter.memory.names()) == 1
+    rig.kill(meter)
+    follower = rig.start()
+    rig.run(30, follower)
+    rig.stop(follower)
+    merged = rig.merged()
+    assert [(count.unit, count.amount) for count in merged.counts] == [("image", 200)]
+    assert len(merged.windows) == 200
+    assert not rig.notices("spool-resolution")

@@ -97,12 +97,12 @@ def test_what_was_counted_outlives_a_meter_that_was_killed_while_it_closed_the_j
     meter = rig.start()
     rig.run(12, meter)
     rig.count(7)
-    living = file_of(meter.memory, f"{name_of(os.getpid())}-9", {"role": "worker"})
+    file_of(meter.memory, f"{name_of(os.getpid())}-9", {"role": "worker"})
     meter.memory.close()
     rig.kill(meter)
     assert not close_dead(rig.folder()), "a living process of the job starts another one"
     assert not meter.memory.finished
-    living.remove()
+    meter.memory.forget(f"{name_of(os.getpid())}-9")
     assert close_dead(rig.folder())
     assert [count.amount for count in rig.merged().counts] == [7]
     assert meter.memory.finished, "nobody needs it any more"
