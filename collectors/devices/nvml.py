@@ -359,7 +359,7 @@ class _FieldCall(NamedTuple):
 
     handle: Any
     length: ctypes.c_int
-    values: Any
+    values: memoryview
     pointer: Any
 
 
@@ -549,7 +549,8 @@ class Pynvml(Nvml):
             if index in self.modules and field != TOTAL_ENERGY_FIELD:
                 value.scopeId = MODULE_SCOPE
         length, pointer = ctypes.c_int(len(ids)), ctypes.byref(values)
-        call = _FieldCall(self._handle(index), length, values, pointer)
+        bytes_ = memoryview(values).cast("B")  # the array itself takes three times as long
+        call = _FieldCall(self._handle(index), length, bytes_, pointer)
         self._field_calls[index, ids] = call
         return call
 

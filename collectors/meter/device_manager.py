@@ -78,6 +78,8 @@ class DeviceManager:
         self._host: HostDevices | None = None
         self._parts: list[Sampler | HostDevices] = []
         """Groups and host: what is read at moments of its own."""
+        self._dues_ns: list[int] = []
+        """When each of them is due, as of the last `due_ns` [ns]."""
         self._host_begins: tuple[dict[str, Any] | None, int] = None, 0
         self._known: dict[str, Any] = {}
         self._environs: list[tuple[Mapping[str, str], int]] = []
@@ -144,16 +146,15 @@ class DeviceManager:
 
     def due_ns(self) -> int:
         """Return when the next reading is due [ns]."""
-        due_ns = self._retry_at_ns.get(None, NEVER_NS)
-        for part in self._parts:
-            due_ns = min(due_ns, self._due_ns_of(part))
-        return due_ns
+        retry = self._retry_at_ns.get
+        self._dues_ns = [retry(part) or part.due_ns() or NEVER_NS for part in self._parts]
+        return min([*self._dues_ns, retry(None, NEVER_NS)])
 
     def tick(self) -> None:
-        """Take the readings that are due."""
+        """Take the readings that were due by the last `due_ns`."""
         now_ns = self._job.timeline.now_ns()
-        for part in self._parts:
-            if now_ns >= self._due_ns_of(part):
+        for part, due_ns in zip(self._parts, self._dues_ns, strict=False):  # one may be new
+            if now_ns >= due_ns:
                 self._guarded(part, self._tick_part, part, now_ns)
         if None in self._retry_at_ns:
             self._guarded(None, self._begin_host)
@@ -235,9 +236,6 @@ class DeviceManager:
             what = part.name if isinstance(part, Sampler) else "the processor and memory"
             text = f"measuring {what} failed: {error!r}; it is tried again."
             self._job.notify("meter-gap", text)
-
-    def _due_ns_of(self, part: Sampler | HostDevices) -> int:
-        return self._retry_at_ns.get(part) or part.due_ns() or NEVER_NS
 
     def _tick_part(self, part: Sampler | HostDevices, now_ns: int) -> None:
         if isinstance(part, Sampler) and (part in self._retry_at_ns or part.wants_boards(now_ns)):
