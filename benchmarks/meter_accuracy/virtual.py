@@ -20,6 +20,7 @@ from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.meter.job_meter import JobMeter
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool.counts import Processes
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.collectors.track.counts import JobFolder
 from gramwatt.sci.records.merge import merge
@@ -103,7 +104,9 @@ def one_window(case: Case, draw: Random) -> tuple[float, float]:
     try:
         os.makedirs(folder.path)
         file_of(folder, "1-0-1", first)
-        meter = JobMeter(around, Config(home=home), folder)
+        processes = Processes(folder, around.process_start_ns)
+        processes.enter()
+        meter = JobMeter(around, Config(home=home), processes)
         start_s = clock.now_ns() / NS_PER_S
         meter.start()
         _live(meter, clock, case.window_s * draw.uniform(1.0, 1.05), draw)

@@ -10,7 +10,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +43,6 @@ from gramwatt.collectors.spool.spool import (
 )
 from gramwatt.collectors.spool.writer import Journal
 from gramwatt.collectors.track.client import COMMAND
-from gramwatt.collectors.track.counts import JobFolder
 from gramwatt.sci.figures.notices import CODES, FOR_USER
 from gramwatt.sci.figures.unit_names import misspelt
 from gramwatt.sci.records.records import (
@@ -112,13 +111,11 @@ class JobMeter:
     It goes on where an earlier one, which was killed, had saved.
     """
 
-    def __init__(self, dependencies: Dependencies, config: Config, memory: JobFolder) -> None:
-        """`memory` is the job's folder in memory, where a process has entered."""
+    def __init__(self, dependencies: Dependencies, config: Config, processes: Processes) -> None:
+        """One of the `processes` at least has entered the job's folder in memory."""
         self.dependencies = dependencies
         self.config = config
-        self.memory = memory
-        self.processes = Processes(memory, dependencies.process_start_ns)
-        self._entered = self.processes.enter()
+        self.processes, self.memory = processes, processes.folder
         self.running: list[int] = []
         """The processes whose end is the job's, as of the last look, or their commands."""
         first = self.first = self.processes.deciding()[0].first
@@ -138,7 +135,7 @@ class JobMeter:
         self.home, elsewhere = writable_home(config.home)
         spooled = spool_root(self.home) / self.job_id / self.node
         self.log = Log(spooled / "meter.log", dependencies.clock)
-        begin = self._start = _Start.of(memory.status(), spooled, dependencies.boot)
+        begin = self._start = _Start.of(self.memory.status(), spooled, dependencies.boot)
         self._state = begin.state
         base = {"job_id": self.job_id, "node": self.node, "writer": begin.writer}
         self.timeline = self._timeline(spooled)
@@ -196,7 +193,7 @@ class JobMeter:
             self._guarded("a line of a process", self.handle, process, line)
         if not self._state:
             self._report_joined()
-        self._welcome(self._entered)
+        self._welcome(self.processes)
         self._save(settled=bool(self._state))
         self.save_soon()  # with the reading that spans the gap after the last meter
         self.wake()
@@ -418,7 +415,7 @@ class JobMeter:
         software = next((stop["software"] for stop in stops if stop.get("software")), None)
         return {**decides, "at_ns": stops[-1]["at_ns"], "software": software}
 
-    def _welcome(self, entered: list[Process]) -> None:
+    def _welcome(self, entered: Iterable[Process]) -> None:
         """Measure the devices that a process sees and no earlier one of the job did."""
         devices = self.devices
         self._newly_entered += len(entered)

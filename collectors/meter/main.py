@@ -62,7 +62,7 @@ class Loop:
         self._rests_until_ns = 0
         self._wants_metrics = meter.config.metrics is not None
         # `run` does these itself before and after its command.
-        self._idle_tasks = [] if meter.role == COMMAND else [self._check_place, self._prepare_end]
+        self._idle_tasks = [] if meter.role == COMMAND else [meter.check_place, preload_engine]
         """What is done once, in the first pauses that are long enough."""
 
     def run(self) -> None:
@@ -75,7 +75,10 @@ class Loop:
                 due_ns = min(due_ns, self._sync_at_ns)
             wait_s = (due_ns - meter.timeline.now_ns()) / NS_PER_S
             if self._idle_tasks and wait_s > IDLE_S:
-                self._idle_tasks.pop(0)()
+                try:
+                    self._idle_tasks.pop(0)()
+                except Exception as error:
+                    meter.log.write(f"left to the job's end: {error!r}")
                 continue
             for key, _ in self._selector.select(max(0.0, wait_s)):
                 meter.wake()
@@ -158,16 +161,6 @@ class Loop:
         except Exception as error:
             meter.notify("integration-failed", f"no figures are served: {error!r}")
 
-    def _check_place(self) -> None:
-        try:
-            self._meter.check_place()
-        except Exception as error:
-            self._meter.log.write(f"the zone was not checked: {error!r}")
-
-    def _prepare_end(self) -> None:
-        with contextlib.suppress(Exception):
-            preload_engine()
-
 
 def main() -> int:
     """Run the meter of the job whose folder in memory is the argument, until the job is closed."""
@@ -182,11 +175,13 @@ def main() -> int:
     wake = folder.listen()
     remove_left_over()
     dependencies = Dependencies()
-    args = _args(folder, dependencies)
-    if args is None:
+    processes = Processes(folder, dependencies.process_start_ns)
+    processes.enter()
+    if not processes.deciding():
         return 2
+    config = _config(processes.deciding()[0].first.get("args") or {})
     dependencies.codecarbon = starter(dependencies.environ)
-    meter = JobMeter(dependencies, _config(args), folder)
+    meter = JobMeter(dependencies, config, processes)
     save_when_terminated(meter, folder)
     meter.start()
     loop = Loop(meter, wake)
@@ -225,17 +220,6 @@ def _let_go(wake: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     os.close(nowhere)
-
-
-def _args(folder: JobFolder, dependencies: Dependencies) -> dict[str, Any] | None:
-    """Return the settings of the process that began the job; None where none has entered."""
-    processes = Processes(folder, dependencies.process_start_ns)
-    processes.enter()
-    deciding = processes.deciding()
-    args = deciding[0].first.get("args") or {} if deciding else None
-    for process in processes:
-        process.close()
-    return args
 
 
 def _end_lines(ended: Ended, log: Log) -> list[str]:

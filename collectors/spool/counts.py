@@ -193,7 +193,7 @@ class Processes:
     """
 
     def __init__(self, folder: JobFolder, start_ns: Callable[[int], int | None]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._start_ns = start_ns
         self._known: dict[str, Process] = {}
         gone = folder.status(GONE)
@@ -210,8 +210,8 @@ class Processes:
     def enter(self) -> list[Process]:
         """Return those that have entered since the last call, in the order of their begin."""
         known = self._known.keys() | self._gone_names
-        names = (name for name in self._folder.names() if name not in known)
-        entered = [p for name in names if (p := Process.open(self._folder, name))]
+        names = (name for name in self.folder.names() if name not in known)
+        entered = [p for name in names if (p := Process.open(self.folder, name))]
         entered.sort(key=lambda process: int(process.first.get("at_ns") or 0))
         self._known |= {process.name: process for process in entered}
         return entered
@@ -261,12 +261,12 @@ class Processes:
         names = [*self._gone_names, *(process.name for process in ended)]
         try:
             rows = [[*key, amount] for key, amount in totals.items()]
-            self._folder.say({"names": names, "totals": rows}, GONE)
+            self.folder.say({"names": names, "totals": rows}, GONE)
         except OSError:  # no memory: they stay
             return
         self._gone, self._gone_names = totals, []
         for name in names:
-            self._folder.forget(name)
+            self.folder.forget(name)
         for process in ended:
             self._known.pop(process.name).close()
 

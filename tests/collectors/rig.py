@@ -18,6 +18,7 @@ from gramwatt.collectors.serving.presets import Server
 from gramwatt.collectors.settings import identity
 from gramwatt.collectors.settings.clock import NS_PER_S
 from gramwatt.collectors.settings.config import Config
+from gramwatt.collectors.spool.counts import Processes
 from gramwatt.collectors.spool.spool import SpoolFolder
 from gramwatt.collectors.track.counts import CLOSED, JobFolder, Totals
 from gramwatt.sci.records.merge import MergedJob, merge
@@ -107,7 +108,9 @@ class Rig:
         if (folder.path, pid) not in self.processes or folder.closed:
             folder = self.enter(pid, more.pop("role", "command"), environ=environ, **more)
         config = Config(home=self.home, **{"units": ("image",), **given})
-        meter = JobMeter(self.dependencies(environ or {}), config, folder)
+        processes = Processes(folder, self.clients.get)
+        processes.enter()
+        meter = JobMeter(self.dependencies(environ or {}), config, processes)
         meter.start()
         return meter
 
