@@ -23,7 +23,7 @@ from gramwatt.collectors.host.codecarbon import (
 from gramwatt.collectors.host.machine import CPU, RAM, Machine, this_machine
 from gramwatt.collectors.host.model import CpuModel, HostSource, RamModel
 from gramwatt.collectors.host.rapl import NO_COUNTERS, Counters, RaplSource, find_counters
-from gramwatt.collectors.host.share import WHOLE, JobProcesses, Reader, Share, read_processes
+from gramwatt.collectors.host.share import WHOLE, JobProcesses, ProcessReader, Reader, Share
 from gramwatt.collectors.settings import identity
 from gramwatt.collectors.settings.clock import NS_PER_S, suspended_between
 from gramwatt.collectors.spool.intervals import Interval, Ledger
@@ -45,7 +45,7 @@ class Access(Struct):
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     machine: Callable[[], Machine] = this_machine
     counters: Callable[[], Counters] = find_counters
-    processes: Reader = read_processes
+    processes: Reader = field(default_factory=ProcessReader)
     codecarbon: Callable[[str], PipedProcess] | None = None
     """Starts codecarbon in a folder; None when it is not installed."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -31,6 +32,9 @@ from gramwatt.collectors.settings.proc import environ_of, page_of, reaps, system
 
 PROC = Path("/proc")
 ALONE = 1 - 1e-6
+LISTED_S = 60.0
+"""How long the list of processes stands at most where no new number shows a new one [s]: the file
+of the newest number may be made up (lxcfs)."""
 STRANGERS_S = 3600.0
 """How long other processes than the job's are remembered [s], so that those that have ended are
 forgotten."""
@@ -69,27 +73,56 @@ Strangers = Mapping[str, int]
 Reader = Callable[[Strangers], Table]
 
 
-def read_processes(strangers: Strangers, proc: Path = PROC) -> Table:
-    """Return all processes that can be seen here but `strangers`, zombies included."""
-    per_s = os.sysconf("SC_CLK_TCK")
-    table: dict[int, Process] = {}
-    try:
-        with os.scandir(proc) as entries:
-            inodes = {entry.name: entry.inode() for entry in entries}
-    except OSError:
+class ProcessReader:
+    """Reads processes. /proc is listed again only where one has begun since: that alone takes a
+    kernel 2 us for each process there.
+    """
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._proc = proc
+        self._newest = b""
+        self._list_at_s = 0.0
+        self._inodes: dict[str, int] = {}
+        """The inode of each process that was listed last, by its number."""
+
+    def __call__(self, strangers: Strangers) -> Table:
+        """Return all processes that can be seen here but `strangers`, zombies included."""
+        per_s = os.sysconf("SC_CLK_TCK")
+        table: dict[int, Process] = {}
+        self._list()
+        for name, inode in self._inodes.items():
+            if strangers.get(name) == inode:
+                continue
+            try:
+                text = page_of(f"{self._proc}/{name}/stat")
+                cells = text[text.rindex(b")") + 2 :].split(None, 20)
+                busy = sum(map(int, cells[11:15]))
+                process = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s, inode)
+            except (OSError, ValueError, IndexError):
+                continue  # it has ended
+            table[int(name)] = process
         return table
-    for name, inode in inodes.items():
-        if strangers.get(name) == inode or not name.isdecimal():
-            continue
-        pid = int(name)
+
+    def _list(self) -> None:
+        newest, now_s = _newest_number(self._proc), time.monotonic()
+        if newest == self._newest and now_s < self._list_at_s:
+            return
         try:
-            text = page_of(f"{proc}/{pid}/stat")
-            cells = text[text.rindex(b")") + 2 :].split(None, 20)
-            busy = sum(map(int, cells[11:15]))
-            table[pid] = Process(int(cells[1]), int(cells[19]) / per_s, busy / per_s, inode)
-        except (OSError, ValueError, IndexError):
-            continue  # it has just ended
-    return table
+            with os.scandir(self._proc) as entries:
+                inodes = {entry.name: entry.inode() for entry in entries}
+        except OSError:
+            inodes = {}
+        self._inodes = {name: inode for name, inode in inodes.items() if name.isdecimal()}
+        self._newest, self._list_at_s = newest, now_s + (LISTED_S if newest else 0.0)
+
+
+def _newest_number(proc: Path) -> bytes:
+    """Return the number of the newest process or thread: proc(5). Empty where it is not known."""
+    try:
+        number = page_of(f"{proc}/loadavg").split()[-1]
+    except (OSError, IndexError):
+        return b""
+    return b"" if number == b"0" else number  # gVisor has none
 
 
 def used_b(pids: Iterable[int], proc: Path = PROC) -> float | None:

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from gramwatt.collectors.host import model
+from gramwatt.collectors.host import model, share
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.host.model import Load
 from gramwatt.collectors.host.rapl import find_counters
-from gramwatt.collectors.host.share import JobProcesses, Process, read_processes
+from gramwatt.collectors.host.share import JobProcesses, Process, ProcessReader
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Powercap
@@ -163,10 +163,33 @@ def test_memory_is_billed_by_use(tmp_path):
 
 
 def test_a_process_is_read_again_only_when_another_one_has_its_number():
-    pid = os.getpid()
-    inode = read_processes({})[pid].inode
-    assert pid not in read_processes({str(pid): inode})
-    assert pid in read_processes({str(pid): inode + 1})
+    pid, read = os.getpid(), ProcessReader()
+    inode = read({})[pid].inode
+    assert pid not in read({str(pid): inode})
+    assert pid in read({str(pid): inode + 1})
+
+
+def test_processes_are_listed_again_when_one_has_begun(tmp_path, monkeypatch):
+    def begin(number: int, newest: str) -> None:
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "stat").write_text(f"{number} (x) S 1" + " 0" * 20)
+        (tmp_path / "loadavg").write_text(f"0.00 0.00 0.00 1/9 {newest}\n")
+
+    begin(7, "7")
+    now_s = 100.0
+    monkeypatch.setattr(share.time, "monotonic", lambda: now_s)
+    read = ProcessReader(tmp_path)
+    assert read({}).keys() == {7}
+    begin(8, "8")
+    assert read({}).keys() == {7, 8}
+    begin(9, "8")  # a container's file that is made up
+    assert read({}).keys() == {7, 8}
+    now_s += 61
+    assert read({}).keys() == {7, 8, 9}
+    begin(10, "0")  # gVisor's says nothing
+    assert read({}).keys() == {7, 8, 9, 10}
+    begin(11, "0")
+    assert read({}).keys() == {7, 8, 9, 10, 11}
 
 
 @pytest.mark.parametrize("busy", [4, 0])
