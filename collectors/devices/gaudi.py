@@ -102,8 +102,7 @@ class Pyhlml(LibraryPort):
 
     def limit_w(self, index: int) -> float | None:
         """Return the default power limit [W]; HLML reports no other."""
-        answer = self._ask("hlmlDeviceGetPowerManagementDefaultLimit", index)
-        return w_from_mw(int(getattr(answer, "value", answer)))
+        return w_from_mw(int(self._ask("hlmlDeviceGetPowerManagementDefaultLimit", index)))
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the devices of the job, by HABANA_VISIBLE_MODULES and HABANA_VISIBLE_DEVICES."""

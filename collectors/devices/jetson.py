@@ -9,6 +9,7 @@ what these do not carry is missing from it; of a Thor's board an INA238 has the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -61,7 +62,7 @@ class Jetson(DevicePort):
                     rails |= _labelled(folder) | _named(folder)
         inputs = [*(self.root / INPUT).glob("*-00*/hwmon/hwmon*/power1_input")]
         if len(inputs) == 1:
-            rails["VDD_IN"] = partial(_input, inputs[0])
+            rails["VDD_IN"] = partial(_power, inputs[0])
         whole = {name: rail for name, rail in rails.items() if name.lower() in WHOLE}
         parts = {name: rail for name, rail in rails.items() if name.lower() not in INSIDE}
         self._rails: dict[str, Rail] = dict([next(iter(whole.items()))]) if whole else parts
@@ -95,7 +96,7 @@ def _labelled(folder: Path) -> dict[str, Rail]:
         name, number = text_of(path), path.name[2:-6]
         volts, amperes = folder / f"in{number}_input", folder / f"curr{number}_input"
         if name and volts.exists() and amperes.exists():
-            rails[name] = partial(_product, volts, amperes)
+            rails[name] = partial(_power, volts, amperes)
     return rails
 
 
@@ -109,11 +110,6 @@ def _named(folder: Path) -> dict[str, Rail]:
     return rails
 
 
-def _product(volts: Path, amperes: Path) -> float:
-    """Return the power [mW] of mV and mA, whose product is uW."""
-    return mw_from_uw(figure_in(volts) * figure_in(amperes))
-
-
-def _input(power: Path) -> float:
-    """Return the power [mW] of an INA238, which gives uW."""
-    return mw_from_uw(figure_in(power))
+def _power(*paths: Path) -> float:
+    """Return the power [mW] of mV and mA, whose product is uW, or of uW."""
+    return mw_from_uw(math.prod(figure_in(path) for path in paths))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from gramwatt.collectors.devices.board import (
     Board,
@@ -64,7 +63,7 @@ def nvidia(target: Target) -> list[Finding]:
 def others(target: Target) -> list[Finding]:
     """Return a finding for each device of each vendor here, and one for all that are not."""
     here = [vendor for vendor in present(target.place) if vendor is not Nvml]
-    findings = [item for vendor in here for item in _vendor(vendor.at(target.place))]
+    findings = [item for vendor in here for item in _vendor(target, vendor.at(target.place))]
     names = [vendor.title for vendor in vendors() if vendor not in (*here, Nvml)]
     if names:
         listed = ", ".join(names)
@@ -72,14 +71,17 @@ def others(target: Target) -> list[Finding]:
     return findings
 
 
-def _vendor(port: DevicePort) -> list[Finding]:
+def _vendor(target: Target, port: DevicePort) -> list[Finding]:
     def absent(error: SourceAbsent) -> Finding:
         detail = f"found, but it cannot be read: {error.message}; {UNKNOWN}"
         return Finding(port.title, "missing", detail, error.fix or None)
 
     def described(boards: Sequence[Board]) -> list[Finding]:
-        remarks = [Finding(port.title, "limited", text.rstrip(".")) for text in port.remarks()]
-        return [_device(port, board) for board in boards] + remarks
+        visible = port.visible(target.environ, boards)
+        billed = {item.board.ordinal for item in visible.billed}
+        devices = [_device(port, board, billed=board.ordinal in billed) for board in boards]
+        texts = (*port.remarks(), *visible.remarks)
+        return devices + [Finding(port.title, "limited", text.rstrip(".")) for text in texts]
 
     return _examined(port, port.title, absent, described)
 
@@ -118,7 +120,8 @@ def _library(port: Nvml, count: int) -> Finding:
 
 def _without_driver(target: Target, error: SourceAbsent) -> Finding:
     nodes = (target.root / "dev/nvidiactl").exists()
-    if not (nodes or error.seen or _has_nvidia_pci(target.root)):
+    bus = (target.root / "sys/bus/pci/devices").exists()  # else the driver's own answer stands
+    if bus and not (nodes or error.seen or pci_devices(target.root, NVIDIA_PCI)):
         text = f"no NVIDIA GPU on this machine's PCI bus ({error.message})"
         return Finding("NVML", "absent", text)
     where = "there is an NVIDIA GPU on the PCI bus"
@@ -126,12 +129,6 @@ def _without_driver(target: Target, error: SourceAbsent) -> Finding:
         where = "the device nodes are here" if nodes else "the driver is here"
     fix = error.fix or (FLAGS if target.in_container else INSTALL)
     return Finding("NVML", "missing", f"{error.message}; {where}", fix)
-
-
-def _has_nvidia_pci(root: Path) -> bool:
-    if not (root / "sys/bus/pci/devices").exists():
-        return True  # not known: the driver's own answer stands
-    return bool(pci_devices(root, NVIDIA_PCI))
 
 
 def _gpu(target: Target, port: Nvml, board: Board) -> Finding:
@@ -199,8 +196,9 @@ def _billed(target: Target, port: Nvml, boards: Sequence[Board]) -> Finding:
         + ("" if item.device_id == item.board.uuid else f" ({item.device_id})")
         for item in billed
     ]
-    detail = f"{_reason(target.environ)}: a job here has {', '.join(parts) or 'no GPU'}"
-    detail += f" of {len(boards)}"
+    name = deciding(target.environ)
+    detail = f"{name}={target.environ[name]}" if name else "no variable names any"
+    detail += f": a job here has {', '.join(parts) or 'no GPU'} of {len(boards)}"
     kind: Kind | None = "attributed" if any(item.share < 1 for item in billed) else None
     if len(billed) < len(visible.billed):
         detail += "; what the module's sensors hold does not count again"
@@ -211,17 +209,14 @@ def _billed(target: Target, port: Nvml, boards: Sequence[Board]) -> Finding:
     return Finding("visible GPUs", "limited", detail, fix, kind)
 
 
-def _reason(environ: Mapping[str, str]) -> str:
-    name = deciding(environ)
-    return f"{name}={environ[name]}" if name else "no variable names any"
-
-
-def _device(port: DevicePort, board: Board) -> Finding:
+def _device(port: DevicePort, board: Board, *, billed: bool) -> Finding:
     what = f"{port.title} {board.ordinal}"
     name = f"{board.name} {board.uuid if board.described else 'of unknown id'}"
     if board.part_of == "processor":
         detail = f"{name}: part of the processor, in whose energy it is where a counter gives that"
         return Finding(what, "ok", detail)
+    if not billed:
+        return Finding(what, "ok", f"{name}: the environment gives it to no job here")
     kind, source = _energy_source(port, board)
     if kind is None:
         return Finding(what, "missing", f"{name}: {source}")

@@ -194,8 +194,8 @@ class FakeHlml:
     def hlmlDeviceGetMemoryInfo(self, device: c_void_p) -> Any:
         return SimpleNamespace(free=2**36, total=96 * 2**30, used=2**30)
 
-    def hlmlDeviceGetPowerManagementDefaultLimit(self, device: c_void_p) -> Any:
-        return SimpleNamespace(value=600_000)
+    def hlmlDeviceGetPowerManagementDefaultLimit(self, device: c_void_p) -> int:
+        return 600_000
 
     def _board(self, device: c_void_p, call: str) -> SyntheticGpu:
         place = (device.value or 0) - 1

@@ -610,6 +610,16 @@ def test_graphics_inside_the_processor_are_a_number_of_level_zeros_and_not_bille
     assert len(visible.remarks) == remarks
 
 
+def test_the_doctor_says_which_devices_the_environment_gives_a_job(tmp_path):
+    for address in ("0000:03:00.0", "0000:04:00.0"):
+        intel_tree(tmp_path, address, energy1_input="5")
+    environ = {"ZE_AFFINITY_MASK": "1,5", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}
+    first, second, remark, _ = others(Target(Place(tmp_path, environ, "linux", "x86_64")))
+    assert (first.kind, second.kind) == (None, "measured")
+    assert "the environment gives it to no job here" in first.detail
+    assert remark.detail == "ZE_AFFINITY_MASK names '5', which is not here"
+
+
 COMPOSITE = {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}
 
 
