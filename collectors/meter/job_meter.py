@@ -10,7 +10,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -193,7 +193,7 @@ class JobMeter:
             self._guarded("a line of a process", self.handle, process, line)
         if not self._state:
             self._report_joined()
-        self._welcome(self.processes)
+        self._welcome(list(self.processes))
         self._save(settled=bool(self._state))
         self.save_soon()  # with the reading that spans the gap after the last meter
         self.wake()
@@ -415,7 +415,7 @@ class JobMeter:
         software = next((stop["software"] for stop in stops if stop.get("software")), None)
         return {**decides, "at_ns": stops[-1]["at_ns"], "software": software}
 
-    def _welcome(self, entered: Iterable[Process]) -> None:
+    def _welcome(self, entered: list[Process]) -> None:
         """Measure the devices that a process sees and no earlier one of the job did."""
         devices = self.devices
         self._newly_entered += len(entered)
