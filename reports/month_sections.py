@@ -243,10 +243,10 @@ def nothing_compared(document: MonthDoc) -> str:
     """Return why the month is compared with nothing."""
     if document.compared_days == 0:
         return "No day of this month is over yet, so it is compared with none."
-    days = first_days(document)
     if compared(document) is None:
-        return f"No job of this month is in what is compared{days}."
-    return f"There is no previous month to compare with{days}."
+        days = f"days 1 to {document.compared_days}"
+        return f"No job of this month ran on {days}, which are what would be compared."
+    return f"There is no previous month to compare with{first_days(document)}."
 
 
 def change(new: Quantity | None, old: Quantity | None, ratio: Quantity | None) -> Pair:
@@ -675,8 +675,9 @@ def days(document: MonthDoc) -> list[Block]:
     names = [str(n + 1) for n in range(monthrange(int(month[:4]), int(month[5:]))[1])]
     most = max(rows, key=_grams)
     size, unit = prefix(_grams(most), "gCO2e")
+    estimated = PARTS[1:] if metered(document.data_quality) >= MOSTLY else PARTS
     bars = [
-        bar
+        {**bar, "estimated": bar["estimated"] and bar["part"] in estimated}
         for day in rows
         for bar in stack(
             str(int(day.day[8:])),

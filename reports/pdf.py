@@ -184,7 +184,10 @@ def _block(block: Block, mark: str) -> dict[str, Any]:
 def _cell(cell: Cell) -> tuple[str, str]:
     if isinstance(cell, str):
         return cell, ""
-    return f"{ESTIMATED_MARK} {cell.text}" if cell.estimated else cell.text, cell.below
+    return (
+        f"{ESTIMATED_MARK}\N{NO-BREAK SPACE}{cell.text}" if cell.estimated else cell.text,
+        cell.below,
+    )
 
 
 def _cut(table: Table) -> Table:

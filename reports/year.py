@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from gramwatt.reports.model import Block, Document, Facts, Figures, Heading, Text
+from gramwatt.reports.model import Block, Document, Facts, Figures, Heading, Pair, Text
 from gramwatt.reports.month import FIRST_BUDGETS, budget_table, sums, trend
-from gramwatt.reports.month_sections import FIRST_ADVICE, advice_table, month_name, share_text
+from gramwatt.reports.month_sections import (
+    FIRST_ADVICE,
+    METERED_GRADES,
+    advice_table,
+    month_name,
+    share_text,
+    whole,
+)
 from gramwatt.reports.sections import (
     STATUS,
     Field,
@@ -140,15 +147,19 @@ def _months(document: YearDoc) -> list[Block]:
         [row for row in document.months if row.jobs],
         Field("Month", lambda row: month_name(row.month), 1.3),
         Field("Jobs", lambda row: row.jobs, 0.6, "right"),
-        Field("Energy", lambda row: row.energy_kwh, 1.1, "right"),
-        Field("Electricity", lambda row: row.operational_g, 1.1, "right"),
-        Field("Hardware", lambda row: row.embodied_g, 1.1, "right"),
-        Field("Total", lambda row: row.total_g, 1.1, "right"),
+        Field("Energy", lambda row: _sum(row, "energy_kwh"), 1.1, "right"),
+        Field("Electricity", lambda row: _sum(row, "operational_g"), 1.1, "right"),
+        Field("Hardware", lambda row: _sum(row, "embodied_g"), 1.1, "right"),
+        Field("Total", lambda row: _sum(row, "total_g"), 1.1, "right"),
         Field("Report", _state, 1.2),
         note="The ends of a range of the year are the sums of its months' ends: months share the "
         "errors of meters, PUE and hardware.",
     )
     return [months]
+
+
+def _sum(row: YearMonthRow, term: str) -> Pair:
+    return whole(getattr(row, term), term, row.grade in METERED_GRADES)
 
 
 def _state(row: YearMonthRow) -> str:

@@ -112,7 +112,6 @@ UNPUBLISHED: Mapping[str, Any] = {
 REASON = "evidence"
 """Why the revision of a job was made that was scored again to be exported."""
 TRIES, MONTH_TRIES = 3, 10
-NEEDS = "signatures need the extra `signing`: pip install 'gramwatt[signing]'"
 _EPOCH, _MODE = (1980, 1, 1, 0, 0, 0), 0o100644 << 16
 _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, ArithmeticError, EOFError, OSError),

@@ -19,6 +19,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from gramwatt.collectors.settings.installation import install_command
 from gramwatt.sci.figures.errors import GramwattError
 from gramwatt.sci.month.columns import ENDS, JOB_TERMS
 from gramwatt.sci.month.columns import TABLES as MONTH_TABLES
@@ -91,7 +92,7 @@ def _errors(place: str) -> Iterator[None]:
         import duckdb
         from obstore.exceptions import BaseError
     except ImportError:
-        text = "a lake needs DuckDB and obstore; install them: pip install 'gramwatt[parquet]'"
+        text = f"a lake needs DuckDB and obstore; to install them: {install_command('parquet')}"
         raise LakeError(text) from None
     try:
         yield

@@ -411,7 +411,8 @@ def put_s3(access: S3Access, name: str, content: bytes, media: str) -> None:
         from obstore.exceptions import BaseError
         from obstore.store import S3Store
     except ImportError:
-        raise S3Error("an S3 store needs one more package: pip install 'gramwatt[s3]'") from None
+        how = "install it as gramwatt was installed, such as '.[s3]' in a checkout"
+        raise S3Error(f"an S3 store needs the extra `s3`: {how}") from None
     parts = urlsplit(access.url)
     bucket, _, prefix = parts.path.strip("/").partition("/")
     config: S3Config = {

@@ -323,7 +323,10 @@ def _inputs(scored: ScoredJob) -> Iterator[Input]:
         of = share.of.label
         yield Input("TE", f"TE, embodied carbon of {of}", share.of.te.te_g, of)
         resource = Quantity.exact(
-            share.of.fraction, "1", share.of.share_kind, "reserved over total"
+            share.of.fraction,
+            "1",
+            share.of.share_kind,
+            "share reserved: reserved over total",
         )
         yield Input("RR/ToR", f"RR/ToR, share of {of}", resource, of)
     yield Input("EL", "EL, expected lifetime", scored.identified.life)
@@ -341,7 +344,7 @@ def _times_reserved(job: MergedJob) -> Iterator[Input]:
         nodes[job.reserved_s([node.name])].append(node.name)
     for time_s, there in nodes.items():
         of = ", ".join(there) if len(nodes) > 1 else None
-        figure = Quantity.exact(time_s, "s", "measured", "start to end on the node")
+        figure = Quantity.exact(time_s, "s", "measured", "time reserved: start to end on the node")
         yield Input("TiR", f"TiR, time reserved{f' on {of}' if of else ''}", figure, of)
 
 

@@ -21,6 +21,7 @@ from requests import RequestException
 
 from gramwatt.collectors.settings.files import why
 from gramwatt.collectors.settings.http import new_session, reach_directly, unreached
+from gramwatt.collectors.settings.installation import install_command
 from gramwatt.sci.figures.printable import clean
 from gramwatt.service.access.keys import digest, new_token
 from gramwatt.service.access.sessions import add
@@ -56,7 +57,8 @@ def require_usable(oidc: OidcConfig) -> None:
     read.
     """
     if any(find_spec(name) is None for name in ("authlib", "joserfc")):
-        raise ConfigError("GRAMWATT_OIDC_ISSUER needs more packages: pip install 'gramwatt[team]'")
+        how = install_command("team")
+        raise ConfigError(f"GRAMWATT_OIDC_ISSUER needs more packages; to install them: {how}")
     try:
         oidc.client_secret()
     except (OSError, ValueError) as error:

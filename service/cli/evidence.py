@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from gramwatt.collectors.cli.options import group, grouped, show
 from gramwatt.collectors.settings.files import whole_file, why
+from gramwatt.collectors.settings.installation import install_command
 from gramwatt.collectors.settings.progress import bar
 from gramwatt.service.cli.common import (
     AsJson,
@@ -42,7 +43,7 @@ def evidence_export(
 ) -> None:
     """Write everything that a score or a month is computed from to one file."""
     from gramwatt.reports.printable import file_name
-    from gramwatt.service.evidence import NEEDS, EvidenceError, KeyFileError, export, kind_of
+    from gramwatt.service.evidence import EvidenceError, KeyFileError, export, kind_of
 
     project = query.project
     own_store_alone()
@@ -62,7 +63,7 @@ def evidence_export(
         except EvidenceError as error:
             stop(1, f"{name} is too large for an evidence bundle: {error.message}")
         except ImportError:
-            stop(1, NEEDS)
+            _needs_signing()
         except OSError as error:
             stop(1, f"cannot write {path}: {why(error)}")
         of_project = f" of {project}" if project else ""
@@ -70,15 +71,19 @@ def evidence_export(
     print(path)
 
 
+def _needs_signing() -> NoReturn:
+    stop(1, f"signatures need the extra `signing`; to install it: {install_command('signing')}")
+
+
 def evidence_key() -> None:
     """Make the key pair that signs evidence, unless there is one; prints the public key's file."""
-    from gramwatt.service.evidence import NEEDS, KeyFileError, make_key
+    from gramwatt.service.evidence import KeyFileError, make_key
 
     home = service_config().home
     try:
         print(make_key(home))
     except ImportError:
-        stop(1, NEEDS)
+        _needs_signing()
     except KeyFileError as error:
         stop(1, str(error))
     except OSError as error:
@@ -97,7 +102,6 @@ def evidence_verify(
     0: proven, 1: altered, 3: proven in part, where something could not be compared.
     """
     from gramwatt.service.evidence import (
-        NEEDS,
         EvidenceError,
         KeyFileError,
         read_public_key,
@@ -113,7 +117,7 @@ def evidence_verify(
     except KeyFileError as error:
         stop(2, str(error))
     except ImportError:
-        stop(1, NEEDS)
+        _needs_signing()
     except EvidenceError as error:
         if as_json:
             print_json({"outcome": "altered", "wrong": [error.message], "part": error.part})

@@ -76,8 +76,15 @@ def test_the_first_page_answers(full):
 def test_sums_that_no_meter_read_are_called_estimated():
     made = month_of([steady_job()])
     modelled = changed(made, data_quality=changed(made.data_quality, energy={"estimated": 1.0}))
-    whole, *_ = blocks(month.build(modelled), Figures)[0].items
+    built = month.build(modelled)
+    whole, *_ = blocks(built, Figures)[0].items
     assert (whole.note, whole.estimated) == ("estimated", True)
+    assert _striped_of_days(built) == {"electricity", "hardware"}
+
+
+def _striped_of_days(built):
+    chart = next(b for b in blocks(built, Chart) if b.caption.startswith("Carbon by day"))
+    return {row["part"] for row in chart.spec["data"]["values"] if row["estimated"]}
 
 
 @pytest.mark.parametrize(
@@ -255,6 +262,8 @@ def test_the_days_chart_holds_the_month(full):
     assert sum(row["value"] for row in rows) * 1000 == pytest.approx(full.totals.total_g.value)
     assert chart.spec["encoding"]["y"]["title"] == "kg\u00a0CO2e"
     assert chart.spec["encoding"]["x"]["scale"]["domain"] == [str(n) for n in range(1, 32)]
+    # As on page one: electricity that a meter mostly read is not called estimated.
+    assert _striped_of_days(month.build(full)) == {"hardware"}
 
 
 def test_a_month_of_which_nothing_was_read_prints_no_zero_for_it():

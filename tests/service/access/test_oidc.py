@@ -4,6 +4,7 @@ import base64
 import hashlib
 import http.server
 import json
+import re
 import sys
 import threading
 import urllib.parse
@@ -14,6 +15,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from gramwatt.collectors.settings.installation import install_command
 from gramwatt.service.access import oidc
 from gramwatt.service.app import create_app
 from gramwatt.service.config import ConfigError, OidcConfig, _group_projects, from_environment
@@ -319,7 +321,7 @@ def test_more_sign_ins_than_may_wait_are_told_to_come_again(browsers, provider, 
 def test_a_server_without_the_packages_of_sign_in_says_what_to_install(light, monkeypatch):
     oidc = OidcConfig(issuer="https://id.example", client_id="grams")
     monkeypatch.setitem(sys.modules, "authlib", None)
-    with pytest.raises(ConfigError, match=r"pip install 'gramwatt\[team\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_command("team"))):
         create_app(service=with_settings(light, oidc=oidc))
 
 

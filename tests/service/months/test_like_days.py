@@ -83,7 +83,7 @@ def test_a_month_without_a_job_in_the_compared_days_is_compared_with_nothing(lig
     document = month_report(light, "2026-05")
     assert (document.compared, document.change_parts) == (None, None)
     said = words(report.build(document))
-    assert "No job of this month is in what is compared, days 1 to 8." in said
+    assert "No job of this month ran on days 1 to 8, which are what would be compared." in said
     assert "from nothing" not in said
 
 

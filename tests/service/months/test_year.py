@@ -4,11 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from gramwatt.reports.model import Table
+from gramwatt.reports.year import build
 from gramwatt.service.budgets import set_budget
 from gramwatt.service.common.requests import NewBudget
 from gramwatt.service.config import ConfigError, from_environment
 from gramwatt.service.jobs.corrections import correct_job
 from gramwatt.service.months.periodic import keep_ended_months
+from gramwatt.service.months.report import year_report
 from tests.service.keyed import add, client_of, with_settings
 
 YEAR = "/v1/reports/yearly/2026"
@@ -84,6 +87,14 @@ def test_a_year_sums_its_months_and_is_held_against_base_year_and_target(service
         assert (answer["code"], answer["detail"]) == ("no-data", detail)
     assert client.get("/v1/reports/yearly/2025").json["base_year"] is None  # it is one itself
     assert client.get("/v1/reports/yearly/24").status_code == 422
+
+
+def test_sums_of_months_that_are_mostly_metered_are_not_called_estimated(service):
+    blocks = build(year_report(service, "2026")).blocks
+    table = next(b for b in blocks if isinstance(b, Table) and b.caption == "Months with jobs")
+    energy, electricity, hardware, total = (cell.estimated for cell in table.rows[0][2:6])
+    assert hardware
+    assert (energy, electricity, total) == (False, False, False)
 
 
 def test_a_running_year_is_not_complete_and_its_target_open(service, clock):

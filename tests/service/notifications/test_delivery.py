@@ -118,7 +118,7 @@ def test_without_the_extra_the_outbox_says_what_to_install(light, client, monkey
     add(light, "job-1", start=MAY)
     do(delivering(light, s3=S3Access("http://127.0.0.1:9/reports", KEY, SECRET)))
     (row,) = client.get("/v1/outbox").json["messages"]
-    assert "pip install 'gramwatt[s3]'" in row["error"]
+    assert "needs the extra `s3`: install it as gramwatt was" in row["error"]
 
 
 def test_a_mail_brings_the_pdf_and_the_table(light, free_tcp_port):
