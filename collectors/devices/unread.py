@@ -71,6 +71,6 @@ class Unread(DevicePort):
 
 def titles(root: Path) -> list[str]:
     """Return whose accelerators this process may open."""
-    known = accelerator_makers(root)
-    theirs = [maker for maker in MAKERS if not maker.pci_id or maker.pci_id in known]
+    makers = accelerator_makers(root)
+    theirs = [maker for maker in MAKERS if not maker.pci_id or maker.pci_id in makers]
     return [maker.title for maker in theirs if may_open(root, maker.nodes)]

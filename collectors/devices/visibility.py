@@ -74,7 +74,7 @@ def by_node(name: str, environ: Mapping[str, str], boards: Sequence[Board]) -> V
     result = _listed(name, ",".join(entries), boards, ends_at_unknown=False, files=files)
     if result.billed or not result.remarks:
         return result
-    text = f"{name} names {environ[name]!r}, which is no device here; all devices here are billed."
+    text = f"{name} names {environ[name]!r}, which no device here has; all of them are billed."
     return Visible.whole(boards, (text,))
 
 

@@ -209,8 +209,8 @@ class Processes:
 
     def enter(self) -> list[Process]:
         """Return those that have entered since the last call, in the order of their begin."""
-        known = self._known.keys() | self._gone_names
-        names = (name for name in self.folder.names() if name not in known)
+        before = self._known.keys() | self._gone_names
+        names = (name for name in self.folder.names() if name not in before)
         entered = [p for name in names if (p := Process.open(self.folder, name))]
         entered.sort(key=lambda process: int(process.first.get("at_ns") or 0))
         self._known |= {process.name: process for process in entered}

@@ -105,7 +105,7 @@ def test_a_list_of_which_nothing_is_here_is_in_other_numbers_and_all_here_is_bil
     found = visible({name: value}, BOARDS)
     assert [item.board.ordinal for item in found.billed] == [0, 1, 2, 3]
     assert found.remarks == (
-        f"{name} names {value!r}, which is no device here; all devices here are billed.",
+        f"{name} names {value!r}, which no device here has; all of them are billed.",
     )
 
 
