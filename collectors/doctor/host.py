@@ -48,10 +48,8 @@ def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
     """Check that the processor's energy counters exist, can be read and advance."""
     if target.place.platform != "linux":
         return Finding("RAPL", "absent", "only Linux lets programs read the processor's counters")
-    source = target.environ.get(HOST_SOURCE)
-    if source in ("model", "codecarbon"):
-        text = f"not read directly: {HOST_SOURCE}={source}"
-        return Finding("RAPL", "off", text, f"unset {HOST_SOURCE}")
+    if target.environ.get(HOST_SOURCE) == "model":
+        return Finding("RAPL", "off", f"not read: {HOST_SOURCE}=model", f"unset {HOST_SOURCE}")
     root = target.root / POWERCAP.relative_to("/")
     counters = find_counters(root)
     if not counters.usable:
@@ -110,12 +108,11 @@ def _estimated(
 
 def codecarbon(target: Target) -> Finding:
     """Check whether codecarbon reads a counter that gramwatt does not, and is installed then."""
-    setting = target.environ.get(HOST_SOURCE)
-    if setting == "model":
+    if target.environ.get(HOST_SOURCE) == "model":
         text = f"switched off by {HOST_SOURCE}=model: the host's energy is a model's"
         return Finding("codecarbon", "off", text, f"unset {HOST_SOURCE}", "estimated", CPU_MODEL)
     counters = find_counters(target.root / POWERCAP.relative_to("/"))
-    if reads_more(setting, counters.usable, target.root):
+    if reads_more(target.root) and not counters.usable:
         if find_spec("codecarbon") is None:
             text = "not installed: it would read a counter that gramwatt does not"
             fix = install_command("host")

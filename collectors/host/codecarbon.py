@@ -1,4 +1,4 @@
-"""codecarbon as a source of energy: a counter that gramwatt does not read itself, or on request.
+"""codecarbon as a source of energy: the power controller of a Raspberry Pi 5.
 
 It runs in a process of its own, which this file starts (`Codecarbon`) and is (`main`): it takes 2
 to 7 s and 90 MB to start and reads seconds late, and the meter never waits for it. The only file
@@ -22,14 +22,13 @@ from typing import Any
 
 from gramwatt.collectors.host.machine import CPU, RAM
 from gramwatt.collectors.host.model import WAIT_NS, HostSource, ModelSource, Span
-from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.settings.json_lines import encoded
 from gramwatt.sci.figures.units import j_from_kwh
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
 """Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and
-for tests; set to `codecarbon`, the counters are left to it."""
+for tests."""
 START_AFTER_NS = 5 * NS_PER_S
 """Age of the job at which it is started: its start takes 1.9 s of processor time."""
 GIVE_UP_NS = 60 * NS_PER_S
@@ -75,13 +74,9 @@ class PipedProcess:
         self._process.wait(timeout=1)
 
 
-def reads_more(setting: str | None, usable: bool, root: Path = Path("/")) -> bool:
-    """Tell whether it may read a counter that gramwatt does not.
-
-    That is RAPL where the `setting` leaves it to codecarbon and all packages are `usable`, or a
-    Raspberry Pi's power controller.
-    """
-    return (setting == "codecarbon" and usable) or (root / VCGENCMD).exists()
+def reads_more(root: Path = Path("/")) -> bool:
+    """Tell whether it may read a counter that gramwatt does not: a Raspberry Pi's controller."""
+    return (root / VCGENCMD).exists()
 
 
 def starter(environ: Mapping[str, str]) -> Callable[[str], PipedProcess] | None:
@@ -252,13 +247,7 @@ def _tracker(every_s: float, counters: Mapping[str, tuple[str, str]]) -> Any:
 
 
 def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
-    """Return meter and kind of what it reads from hardware, in the order in which it chooses.
-
-    It models the rest. Of packages of which only some can be read it takes those for the whole
-    processor: that is no counter of it.
-    """
-    if sys.platform == "linux" and cpu.is_rapl_available():
-        return {CPU: ("codecarbon-rapl", "measured")} if find_counters().usable else {}
+    """Return meter and kind of what it reads from hardware and gramwatt does not."""
     if cpu.is_raspberry():  # currents and voltages of the board's rails
         return dict.fromkeys((CPU, RAM), ("codecarbon-pmic", "integrated"))
     return {}

@@ -1,6 +1,6 @@
 """Processor and memory of the job's host as devices of the job: their sources, records and share.
 
-A RAPL counter where there is one, else codecarbon where that reads one, else the model.
+A RAPL counter where there is one, else a Raspberry Pi's by codecarbon, else the model.
 """
 
 from __future__ import annotations
@@ -192,16 +192,11 @@ class HostDevices:
         self._job = job
         self._machine = machine = access.machine()
         self._slept_ns = job.timeline.suspended_ns()
-        setting = access.environ.get(HOST_SOURCE)
-        readable = NO_COUNTERS if setting == "model" else access.counters()
-        counters = NO_COUNTERS if setting == "codecarbon" else readable
-        start = None if setting == "model" else access.codecarbon
+        modelled = access.environ.get(HOST_SOURCE) == "model"
+        counters = NO_COUNTERS if modelled else access.counters()
+        start = None if modelled or counters.usable else access.codecarbon
         self._codecarbon: Codecarbon | None = None
-        if (
-            start
-            and reads_more(setting, readable.usable)
-            and not (counters.of(CPU) and counters.of(RAM))
-        ):
+        if start and reads_more():
             self._codecarbon = Codecarbon(lambda: start(folder), job.timeline, self._use_model)
         # Locks go by the machine, since several machines may share a home, and by job and node:
         # containers of one machine are nodes of their own.
@@ -216,11 +211,11 @@ class HostDevices:
             RAM: self._component(RAM, machine.memory_share, ram, counters),
         }
         # A virtual machine has no counters, and its user nothing to do about it.
-        absent = readable.denied_of(CPU) or not machine.virtual
-        if (not readable.usable and absent) or (setting == "codecarbon" and not self._codecarbon):
-            self._report_estimated(readable, cpu.meter)
-        elif readable.denied_of(RAM):
-            text = f"{readable.denied_text(RAM)} {FIX}the memory's energy."
+        absent = not counters.usable and not self._codecarbon
+        if absent and (counters.denied_of(CPU) or not machine.virtual):
+            self._report_estimated(counters, cpu.meter)
+        elif counters.denied_of(RAM):
+            text = f"{counters.denied_text(RAM)} {FIX}the memory's energy."
             job.notify("meter-unreadable", text)
         self._recorded: dict[str, object] = {}
         self._looks_ns: list[int] = []

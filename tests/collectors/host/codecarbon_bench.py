@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from gramwatt.collectors.host import rapl
+from gramwatt.collectors.host import devices
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
-
-PACKAGE = rapl.Domain("package-0", "cpu", Path("/p0/energy_uj"), 262_143_328_850)
 
 
 class FakeProcess:
@@ -35,10 +33,7 @@ class FakeProcess:
 
 
 class Bench(HostBench):
-    """A host without RAPL counters, and the codecarbon that its meter starts.
-
-    With `counts` the counters that can be read are left to codecarbon.
-    """
+    """A host without RAPL counters, and the codecarbon that its meter starts if that `counts`."""
 
     def __init__(
         self, machine: Machine = MACHINE, *, installed: bool = True, counts: bool = True
@@ -46,9 +41,8 @@ class Bench(HostBench):
         super().__init__(machine)
         self.process = FakeProcess()
         self.started = 0
-        counters = rapl.Counters((PACKAGE,), {}) if counts else rapl.NO_COUNTERS
-        spawn = self._spawn if installed else None
-        self.meter = self.begin(counters, spawn, GRAMWATT_HOST_SOURCE="codecarbon")
+        with mock.patch.object(devices, "reads_more", return_value=counts):
+            self.meter = self.begin(spawn=self._spawn if installed else None)
 
     def _spawn(self) -> FakeProcess:
         self.started += 1

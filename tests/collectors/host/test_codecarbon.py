@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.host import codecarbon, rapl
+from gramwatt.collectors.host import codecarbon, devices
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.settings.clock import Clock
 from tests.collectors.host.bench import HostBench
-from tests.collectors.host.codecarbon_bench import PACKAGE
 
 WATTS = 100.0
 OURS = """
@@ -24,18 +23,17 @@ from pathlib import Path
 sys.modules["pynvml"] = None
 from codecarbon.core import cpu
 from codecarbon.external.hardware import CPU
-from gramwatt.collectors.host import codecarbon, rapl
-from gramwatt.collectors.host.devices import HostDevices
+from gramwatt.collectors.host import codecarbon
 root = sys.argv[1]
 cpu.is_rapl_available.__defaults__ = (root,)
 CPU.__init__.__defaults__ = tuple(
     root if isinstance(text, str) and text.endswith("intel-rapl/subsystem") else text
     for text in CPU.__init__.__defaults__
 )
-codecarbon.find_counters = lambda: rapl.find_counters(Path(root))
+codecarbon._counters = lambda _: {"cpu": ("codecarbon-rapl", "measured")}
 codecarbon.main(0.5)
 """
-"""Our process with the real package, whose RAPL tree is a folder of the test."""
+"""Our process with the real package, whose counter is RAPL in a folder of the test."""
 
 
 @pytest.fixture
@@ -73,13 +71,9 @@ def until(host: HostDevices, found: Callable[[], bool]) -> None:
         host.settle()
 
 
-def begin(bench: HostBench, root: Path, counters: rapl.Counters) -> HostDevices:
+def begin(bench: HostBench, root: Path) -> HostDevices:
     command = [sys.executable, "-c", OURS, str(root)]
-    return bench.begin(
-        counters,
-        lambda: codecarbon.PipedProcess(command, os.environ, str(root.parent)),
-        GRAMWATT_HOST_SOURCE="codecarbon",
-    )
+    return bench.begin(spawn=lambda: codecarbon.PipedProcess(command, os.environ, str(root.parent)))
 
 
 def counted(bench: HostBench) -> tuple[float, float]:
@@ -94,7 +88,8 @@ def test_where_it_reads_a_counter_that_is_the_energy(powercap, monkeypatch):
     monkeypatch.setattr(codecarbon, "START_AFTER_NS", 0)
     monkeypatch.setattr(codecarbon, "NICENESS", 0)  # no later than tests beside it
     bench = HostBench(clock=Clock())
-    host = begin(bench, powercap, rapl.Counters((PACKAGE,), {}))
+    monkeypatch.setattr(devices, "reads_more", lambda: True)
+    host = begin(bench, powercap)
     until(host, lambda: bench.sources()[0][1] == "measured")
     until(host, lambda: counted(bench)[0] > 200)  # attributed while others are busy beside it
     host.stop(bench.timeline.now_ns())
