@@ -195,6 +195,8 @@ class Nvml(DevicePort):
         """
         use = self._ask_if_offered("utilisation_percents", index)
         memory_b = self._ask_if_offered("memory_b", index)
+        if memory_b and memory_b[0] > memory_b[1]:  # HAMi's library tells 17 TB (HAMi #1181)
+            memory_b = None
         telemetry: dict[str, float] = {}
         if full:
             if (temperature_c := self._ask_if_offered("temperature_c", index)) is not None:
@@ -245,6 +247,13 @@ class Nvml(DevicePort):
         fix = "; `gramwatt doctor` shows what to do" if self.is_expected() else ""
         return f"no GPU is measured: {why}{fix}."
 
+    def why_unread(self, index: int) -> str:
+        """Return why, and what to do where the board is not what the job uses."""
+        return (
+            "neither counter nor power is readable, as of small cards and of virtual GPUs; if the "
+            f"job does not use it, name those that it uses in {visibility.CUDA}"
+        )
+
     def _fields(self, index: int) -> Values:
         """Return counter and power as fields, None for each that the board does not give so."""
         try:
@@ -255,7 +264,7 @@ class Nvml(DevicePort):
         except Exception:  # the calls of their own say why
             return Values(None, None)
         power_mw = mean_mw if instant_mw is None else instant_mw
-        if counter_mj is None and power_mw is None:
+        if counter_mj is None and power_mw is None and index not in self._with_mean:
             self._not_offered.add((index, "fields"))
         elif mean_mw is not None:
             self._with_mean.add(index)
@@ -656,8 +665,9 @@ def visible(environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         result = Visible.whole(boards)
     elif name not in BY_RUNTIME:
         result = visibility.by_node(name, environ, boards)
-    else:
-        result = visibility.by_runtime(name, environ, boards, once=True)
+    else:  # CUDA numbers boards in MIG mode behind the others
+        numbered = boards if ":" in choice else sorted(boards, key=lambda board: board.mig)
+        result = visibility.by_runtime(name, environ, numbered, once=True)
     remarks = [*result.remarks, *_slice_remarks(result.billed, choice)]
     billed = {item.board.ordinal for item in result.billed}
     if name == NVIDIA and 0 < len(billed) < len(boards):

@@ -264,6 +264,24 @@ def test_memory_that_the_driver_keeps_for_itself_is_not_used_where_it_is_told(
     assert port.ask("memory_b", 0) == (0 if newer else 503_316_480, 85_520_809_984)
 
 
+def test_more_memory_in_use_than_there_is_is_no_figure(driver):
+    """HAMi #1181: 17 TB within a container's share of a board."""
+    info = SimpleNamespace(used=17592186044134 * 2**20, total=24 * 2**30)
+    assert driver(nvmlDeviceGetMemoryInfo=info).profile(0, full=False).memory_b is None
+    info.used = 2**30
+    assert driver(nvmlDeviceGetMemoryInfo=info).profile(0, full=False).memory_b == 2**30
+
+
+def test_fields_that_fail_for_a_moment_are_asked_again(driver):
+    answers = [Field(9), Field(251_000, 1), Field(240_000, 1)]
+    port = driver(fields=answers, nvmlDeviceGetTotalEnergyConsumption=7, nvmlDeviceGetPowerUsage=8)
+    assert port.read(0) == Values(9, 251_000, 240_000)
+    answers[:] = [Field(0, 3, 999), Field(0, 1, 999), Field(0, 1, 999)]
+    assert port.read(0) == Values(7, 8)
+    answers[:] = [Field(9), Field(251_000, 1), Field(240_000, 1)]
+    assert port.read(0) == Values(9, 251_000, 240_000)
+
+
 def test_the_users_of_a_board_with_their_time_and_memory(driver):
     samples = [
         SimpleNamespace(pid=7, smUtil=30, timeStamp=1_000),
