@@ -227,6 +227,8 @@ def import_prometheus(
             f"{answer.energy_j / 3.6e6:.4g} kWh of {answer.boards} boards and their hosts; "
             f"{answer.nobody_j / 3.6e6:.4g} kWh of the boards is nobody's"
         )
+        for uuid in answer.unread:
+            show(f"gramwatt: {uuid} shows only zeros: its energy is not known, in no job", err=True)
     for row in [] if as_json else answer.rejected[:SHOWN_MOST]:
         show(f"gramwatt: line {row.line}: {row.message}", err=True)
     if answer.rejected:

@@ -94,7 +94,10 @@ class Prometheus:
             raise PrometheusError(f"{self._shown} refuses {query!r}: {text}")
         try:
             return [
-                Series(dict(row["metric"]), [(float(t), float(v)) for t, v in row["values"]])
+                Series(
+                    dict(row["metric"]),
+                    [(float(t), float(v)) for t, v in row["values"] if math.isfinite(float(v))],
+                )
                 for row in document["data"]["result"]
             ]
         except (KeyError, TypeError, ValueError):
@@ -232,6 +235,8 @@ ZONES = {"package": "cpu", "dram": "ram"}
 """Kepler's zones that are used, by device class: psys holds both, core is in package."""
 GAP = 3.0
 """So many times the usual distance of samples is a gap."""
+MOST_W = 10_000.0
+"""More than any board or host draws [W]: such a step is a fault of the exporter's."""
 SLICES = 7
 """Compute slices of a board with MIG."""
 _PROFILE = re.compile(r"(?:\d+c\.)?(\d+)g\.")
@@ -291,7 +296,8 @@ class Track:
         self.usual_s = median(distances) if distances else self.usual_s
         for before, after in pairwise(readings):
             joules = energy_j(before, after)
-            if joules < 0:  # the driver was loaded anew: what was counted in between is not known
+            # The driver was loaded anew, or a value is odd: what came in between is not known.
+            if not 0 <= joules <= MOST_W * (after.at_s - before.at_s):
                 self.resets += 1
                 continue
             gap = after.at_s - before.at_s > GAP * self.usual_s
@@ -348,7 +354,10 @@ class Boards:
             yield from ((uuid, step) for step in steps)
 
     def _readings(self, series: list[Series]) -> dict[str, list[Reading]]:
-        """Return one reading for each board and moment; slices and tenants repeat the board's."""
+        """Return one reading for each board and moment; slices and tenants repeat the board's.
+
+        A 0 is no reading: no board draws nothing, or has counted nothing.
+        """
         rows: dict[str, dict[float, list[tuple[dict[str, str], float]]]]
         rows = defaultdict(lambda: defaultdict(list))
         for one_series in series:
@@ -357,7 +366,8 @@ class Boards:
                 continue
             self.tracks.setdefault(uuid, Track(labels))
             for at_s, value in one_series.samples:
-                rows[uuid][at_s].append((labels, value))
+                if value:
+                    rows[uuid][at_s].append((labels, value))
         return {
             uuid: [
                 Reading(at_s, moments[at_s][0][1], self._parts([row for row, _ in moments[at_s]]))
@@ -430,6 +440,8 @@ class ImportAnswer(Struct):
     imported: list[str]
     duplicate: int
     boards: int
+    unread: list[str]
+    """Boards that have nothing but zeros."""
     energy_j: float
     nobody_j: float
     rejected: list[Rejected]
@@ -567,6 +579,7 @@ def import_range(
         imported=[],
         duplicate=0,
         boards=len(boards.tracks),
+        unread=[uuid for uuid, track in boards.tracks.items() if track.last is None],
         energy_j=0.0,
         nobody_j=sum(track.nobody_j for track in boards.tracks.values()),
         rejected=[],
@@ -675,7 +688,10 @@ def _notices(devices: Mapping[str, _Device]) -> Iterator[str]:
             text = f"{name}: {device.gaps} gaps between scrapes, {every}"
             yield f"meter-gap: {text}, hold {device.gap_j:.3g} J; {_gap_range(device)}."
         if resets := sum(track.resets for track in device.tracks.values()):
-            text = f"{name}: its counter was reset {resets} times; the energy there is not known"
+            text = (
+                f"{name}: {resets} steps of its readings are below 0 or over {MOST_W / 1000:g} kW"
+            )
+            text += "; the energy there is not known"
             yield f"meter-counter-reset: {text}."
 
 

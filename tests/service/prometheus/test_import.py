@@ -160,7 +160,7 @@ def test_a_gap_a_reset_and_power_alone_are_told_apart(light, prometheus, tmp_pat
         f"1 gaps between scrapes, which come every 15 s, hold {WATTS * 600:.3g} J; it is 0 to "
         f"{WATTS * 600:.3g} J, as another job may have had the board."
     )
-    assert "was reset 1 times" in texts["meter-counter-reset"]
+    assert "1 steps of its readings are below 0" in texts["meter-counter-reset"]
 
 
 def test_keplers_zones_are_not_summed_and_a_pod_has_its_part_of_the_host(
@@ -203,7 +203,7 @@ def test_keplers_gaps_and_resets_are_notices_of_the_jobs_that_have_them(
     assert [notice.code for notice in found["whole"].notices if notice.code == "meter-gap"] == []
     for job in found.values():
         (text,) = [one.message for one in job.notices if one.code == "meter-counter-reset"]
-        assert text.endswith("-ram: its counter was reset 1 times; the energy there is not known.")
+        assert "-ram: 1 steps of its readings" in text
 
 
 def test_a_gap_of_one_of_a_jobs_pods_loses_no_energy_of_the_others(light, prometheus, tmp_path):
@@ -288,3 +288,29 @@ def test_the_command_imports_and_says_what_is_wrong(prometheus, home, tmp_path):
     code, _, said = gramwatt(*line, *span)
     assert (code, "http://127.0.0.1:1 cannot be reached" in said) == (1, True)
     assert "secret" not in said
+
+
+@pytest.mark.parametrize("odd", [9.2e18, float("nan"), float("inf"), 0.0])
+def test_an_odd_sample_takes_no_more_than_its_steps(light, prometheus, tmp_path, odd):
+    prometheus.add(ENERGY, labels("a"), counter(0, 600) | {BEGIN + 300: odd})
+    answer = load(light, prometheus, tmp_path)
+    (job,) = jobs(light, answer).values()
+    lost_s = 30 if odd == 9.2e18 else 0
+    assert energy_j(job) == answer.energy_j == pytest.approx(WATTS * (600 - lost_s))
+    assert not answer.rejected
+    told = [text for text in job.head.notices if text.startswith("meter-counter-reset")]
+    assert bool(told) == bool(lost_s)
+
+
+def test_a_counter_of_zeros_gives_way_to_power_and_zeros_alone_are_named(
+    light, prometheus, tmp_path
+):
+    times = range(0, 601, 15)
+    prometheus.add(ENERGY, labels("a"), {BEGIN + t: 0.0 for t in times})
+    prometheus.add(POWER, labels("a"), {BEGIN + t: WATTS for t in times})
+    prometheus.add(ENERGY, labels("b", "GPU-idle"), {BEGIN + t: 0.0 for t in times})
+    prometheus.add(POWER, labels("b", "GPU-idle"), {BEGIN + t: 0.0 for t in times})
+    answer = load(light, prometheus, tmp_path)
+    (job,) = jobs(light, answer).values()
+    assert energy_j(job, "integrated") == pytest.approx(WATTS * 600)
+    assert answer.unread == ["GPU-idle"]
