@@ -59,26 +59,18 @@ class JobFigures:
         if scored is None:
             return
         job, document = scored
-        devices: dict[str, Labels] = {
-            device.record.device_id: (
-                ("hw_id", device.record.device_id),
-                ("hw_type", TYPES.get(device.record.device_class, device.record.device_class)),
-            )
-            for device in job.devices
-        }
-        energy_j = {
-            devices[device.record.device_id]: sum(
-                interval.energy_j for interval in device.intervals
-            )
-            if device.intervals
-            else math.nan
-            for device in job.devices
-        }
+        devices: dict[str, Labels] = {}
+        energy_j: dict[Labels, float] = {}
+        for device in job.devices:
+            name, kind = device.record.device_id, device.record.device_class
+            labels = devices[name] = ("hw_id", name), ("hw_type", TYPES.get(kind, kind))
+            joules = [interval.energy_j for interval in device.intervals]
+            energy_j[labels] = sum(joules) if joules else math.nan
         power_w = {devices[name]: watts for (_, name), watts in device_watts(job).items()}
         work: dict[Labels, float] = {}
         for count in job.counts:
-            labels = (("unit", count.unit),)
-            work[labels] = work.get(labels, 0.0) + count.amount
+            unit = (("unit", count.unit),)
+            work[unit] = work.get(unit, 0.0) + count.amount
         text = "Energy of the device since the job began, NaN where it is not known"
         yield self._counter("hw_energy_joules_total", text, energy_j)
         yield self._family(

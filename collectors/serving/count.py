@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from gramwatt.collectors.serving.poll import START_TIME, Poller, Reading
 from gramwatt.collectors.serving.presets import Key, Preset, Series, Server, Term, Way
 from gramwatt.collectors.settings.clock import NS_PER_S
+from gramwatt.sci.figures.structs import convert
 from gramwatt.sci.records.records import SERVICE_BUSY_S, SERVICE_KNOWN_S
 
 SERVICE = "service."
@@ -55,6 +57,14 @@ class _Watched(Struct):
     unread_ns: int = 0
 
 
+_PAIRS: dict[str, Any] = {
+    "values": list[tuple[Series, float]],
+    "ways": list[tuple[Key, int]],
+    "owed": list[tuple[Key, float]],
+}
+"""What the state has as pairs, since the keys are no texts."""
+
+
 class ServerCounts:
     """The totals of the servers of one job; it began at `start_ns` [ns]."""
 
@@ -89,32 +99,21 @@ class ServerCounts:
         if state is None:
             self._start_ns = now_ns
             return
-        self.totals = {(unit, phase): amount for unit, phase, amount in state["totals"]}
+        self.totals = dict(convert(state["totals"], _PAIRS["owed"]))
         for number, row in enumerate(state["servers"]):
-            values = {_series(name, labels): value for name, labels, value in row["values"]}
-            ways = {(unit, phase): way for unit, phase, way in row["ways"]}
-            owed = {(unit, phase): amount for unit, phase, amount in row["owed"]}
-            self._watched[number] = _Watched(
-                values, int(row["at_ns"]), bool(row["was_down"]), row["preset"], ways, owed
-            )
+            dicts = {name: dict(convert(row[name], kind)) for name, kind in _PAIRS.items()}
+            self._watched[number] = _Watched(**row | dicts)
 
     def state(self) -> dict[str, Any]:
         """Return the totals and the last values of each server, for JSON."""
         servers = [
             {
-                "values": [[s.name, s.labels, value] for s, value in watched.values.items()],
-                "at_ns": watched.at_ns,
-                "was_down": watched.was_down,
-                "preset": watched.preset,
-                "ways": [[*key, way] for key, way in watched.ways.items()],
-                "owed": [[*key, amount] for key, amount in watched.owed.items()],
+                name: list(value.items()) if isinstance(value, dict) else value
+                for name, value in asdict(watched).items()
             }
             for watched in self._watched
         ]
-        return {
-            "totals": [[*key, amount] for key, amount in self.totals.items()],
-            "servers": servers,
-        }
+        return {"totals": list(self.totals.items()), "servers": servers}
 
     def read(self, at_mono: Callable[[int], int], last: bool = False) -> Iterator[int]:
         """Take what the polls have read, and yield the moment of each reading that counts [ns].
@@ -148,13 +147,13 @@ class ServerCounts:
             return
         if at_ns <= watched.at_ns:
             return
-        adjacent, watched.problem = not watched.problem, ""
         preset = self._preset(server, watched, reading.samples, at_ns)
         if not preset:  # what it shows later has begun at zero
-            watched.at_ns = at_ns
+            watched.at_ns, watched.problem = at_ns, ""
             return
         samples = dict(reading.samples)
-        restarted = self._restarted(server, watched, samples, at_ns, adjacent=adjacent)
+        restarted = self._restarted(server, watched, samples, at_ns)
+        watched.problem = ""
         if restarted:
             watched.ways.clear()
             watched.owed.clear()
@@ -178,21 +177,15 @@ class ServerCounts:
         watched.at_ns = at_ns
 
     def _restarted(
-        self,
-        server: Server,
-        watched: _Watched,
-        samples: dict[Series, float],
-        at_ns: int,
-        *,
-        adjacent: bool,
+        self, server: Server, watched: _Watched, samples: dict[Series, float], at_ns: int
     ) -> bool:
         """Take what has begun anew out of the values before; return whether anything has.
 
         One counter that goes back begins anew alone, as those of one of several models do; all of a
-        server only where it says that its process began later. `adjacent`: it answered each time.
-        Where it may be another process that answers, its lower counters leave `samples`.
+        server only where it says that its process began later. Where it answered each time, so that
+        another process may have answered now, the lower counters leave `samples`.
         """
-        before, began = watched.values, Series(START_TIME)
+        before, began, adjacent = watched.values, Series(START_TIME), not watched.problem
         later_s = samples.get(began, 0.0) - before[began] if began in before else 0.0
         if later_s > 1.0 or (later_s < -1.0 and not adjacent):
             before.clear()
@@ -319,7 +312,3 @@ def _lacking(way: Way, samples: Iterable[Series]) -> list[str]:
 
 def _shown(term: Term, samples: Iterable[Series]) -> bool:
     return any(map(term.takes, samples))
-
-
-def _series(name: str, labels: Iterable[Sequence[str]]) -> Series:
-    return Series(name, tuple((str(key), str(value)) for key, value in labels))

@@ -10,7 +10,6 @@ from collections.abc import Container, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from gramwatt.collectors.serving.presets import NAME, Series, Server, names, parse_series
 from gramwatt.collectors.settings.background import SWITCH_S, in_background
@@ -97,13 +96,8 @@ def read(server: Server, number: int, limit_s: float) -> Reading:
         counted = names([*server.candidates().values(), server.metrics])
         return Reading(number, mono_ns, parse_samples(text, counted | {START_TIME}))
     except Unanswered as error:
-        return Reading(
-            number,
-            mono_ns,
-            None,
-            error.refused,
-            "it does not answer in time" if error.late else error.reason,
-        )
+        why = "it does not answer in time" if error.late else error.reason
+        return Reading(number, mono_ns, None, error.refused, why)
     except ValueError as error:
         return Reading(number, mono_ns, None, problem=str(error)[:100])
     except Exception as error:  # whatever an answer holds, the next one is read
@@ -111,17 +105,10 @@ def read(server: Server, number: int, limit_s: float) -> Reading:
 
 
 def _text(url: str, limit_s: float) -> str:
-    """Return the text at an address, asked by no proxy; raises Unanswered and ValueError.
-
-    A name without a password in the address is sent as a key (Authorization: Bearer).
-    """
-    parts = urlsplit(url)
-    key = unquote(parts.username) if parts.username and parts.password is None else None
-    if key:
-        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    """Return the text at an address, asked by no proxy; raises Unanswered and ValueError."""
     headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
     content = {"headers": headers, "allow_redirects": True}
-    with new_session(key, repeats=False, direct=True) as session:
+    with new_session(repeats=False, direct=True) as session:
         answer = exchange(
             session, "GET", url, limit_s, silence_s=limit_s, most_b=LARGEST_B, **content
         )

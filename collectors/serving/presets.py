@@ -231,10 +231,8 @@ def _check_once(preset: str, own: Preset) -> None:
     """
     for key, ways in own.items():
         unit, name = key[0], ways[0][0].name
-        counted = {other: names([{other: way}]) for other, way in PRESETS[preset].items()}
-        if any(
-            name in others for other, others in counted.items() if other != key and other[0] == unit
-        ):
+        others = {k: w for k, w in PRESETS[preset].items() if k != key and k[0] == unit}
+        if name in names([others]):
             raise ValueError(
                 f"--count-metric '{name}={unit}': the preset {preset} counts that already; "
                 "leave out one of the two"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from gramwatt.collectors.settings.background import in_background
 from gramwatt.collectors.settings.keys import is_loopback, may_go_to
@@ -89,7 +90,8 @@ class Unanswered(OSError):
 def new_session(
     api_key: str | None = None, *, repeats: bool = True, direct: bool = False
 ) -> requests.Session:
-    """Return a session that sends this key, and repeats what is safe; `direct`: by no proxy.
+    """Return a session that sends this key, or the name without a password in an address, and
+    repeats what is safe; `direct`: by no proxy.
 
     POST is safe too: lines have identities, and a plan changes nothing.
     """
@@ -126,11 +128,12 @@ def new_session(
     reach_directly(session, retry, always=direct)
 
     def show_key(request: requests.PreparedRequest) -> requests.PreparedRequest:
-        name, word = get_auth_from_url(request.url or "")
-        if name or word:
-            HTTPBasicAuth(name, word)(request)
-        elif api_key and may_go_to(api_key, request.url or ""):
-            request.headers["Authorization"] = f"Bearer {api_key}"
+        url = request.url or ""
+        key = api_key or unquote(urlsplit(url).username or "")
+        if any(own := get_auth_from_url(url)):
+            HTTPBasicAuth(*own)(request)
+        elif key and may_go_to(key, url):
+            request.headers["Authorization"] = f"Bearer {key}"
         return request
 
     session.auth = show_key  # without one, requests sends what ~/.netrc has in place of the key

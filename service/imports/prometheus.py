@@ -221,12 +221,9 @@ def _rule(number: int, row: Any) -> Rule:
 
 def _placeholders(text: str) -> list[str]:
     """Return the labels that a text names in braces; raises ValueError for anything else there."""
-    names = re.findall(r"\{([^{}]*)\}", text)
-    if any(not re.fullmatch(r"[A-Za-z_]\w*", name) for name in names):
+    if set("{}") & set(re.sub(r"\{[A-Za-z_]\w*\}", "", text)):
         raise ValueError(f"{text!r} may name labels in braces only")
-    if set("{}") & set(re.sub(r"\{[^{}]*\}", "", text)):
-        raise ValueError(f"{text!r} has a brace alone")
-    return names
+    return re.findall(r"\{(\w+)\}", text)
 
 
 ENERGY, POWER = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_POWER_USAGE"
@@ -338,20 +335,15 @@ class Boards:
         """Yield steps of the energy counter [mJ] by board."""
         for uuid, readings in self._readings(series).items():
             self.counted.add(uuid)
-            steps = self.tracks[uuid].steps(
-                readings, lambda a, b: j_from_mj(b.value - a.value), "measured"
-            )
-            yield from ((uuid, step) for step in steps)
+            for step in self.tracks[uuid].steps(readings, _counted_j, "measured"):
+                yield uuid, step
 
     def power(self, series: list[Series]) -> Iterator[tuple[str, Step]]:
         """Yield steps of power [W] by board, of those that have no counter."""
         for uuid, readings in self._readings(series).items():
-            if uuid in self.counted:
-                continue
-            steps = self.tracks[uuid].steps(
-                readings, lambda a, b: (a.value + b.value) / 2 * (b.at_s - a.at_s), "integrated"
-            )
-            yield from ((uuid, step) for step in steps)
+            if uuid not in self.counted:
+                for step in self.tracks[uuid].steps(readings, _integrated_j, "integrated"):
+                    yield uuid, step
 
     def _readings(self, series: list[Series]) -> dict[str, list[Reading]]:
         """Return one reading for each board and moment; slices and tenants repeat the board's.
@@ -378,27 +370,25 @@ class Boards:
 
     def _parts(self, rows: list[dict[str, str]]) -> Parts:
         """Return who has which part of a board: slices by their profile, tenants equally."""
-        slices = {row["GPU_I_ID"] for row in rows if row.get("GPU_I_ID")}
+        slices = sorted({row["GPU_I_ID"] for row in rows if row.get("GPU_I_ID")})
         parts: dict[Work, float] = defaultdict(float)
-        rows_and_work = [(row, self._work(row)) for row in rows]
-        if slices:
-            for number in slices:
-                of_slice = [
-                    (row, work) for row, work in rows_and_work if row.get("GPU_I_ID") == number
-                ]
-                part = _slice_part(of_slice[0][0], len(slices))
-                works = dict.fromkeys(work for _, work in of_slice)
-                for work in works:
-                    if work:
-                        parts[work] += part / len(works)
-        else:
-            works = dict.fromkeys(work for _, work in rows_and_work)
-            if len(works) > 1:  # the exporter has a row without a pod beside the others'
+        for number in slices or [""]:
+            own = [row for row in rows if not slices or row.get("GPU_I_ID") == number]
+            part = _slice_part(own[0], len(slices)) if slices else 1.0
+            works = dict.fromkeys(map(self._work, own))
+            if len(works) > 1 and not slices:  # a row without a pod stands beside the others'
                 works.pop(None, None)
-            for work in works:
-                if work:
-                    parts[work] = 1 / len(works)
+            for work in filter(None, works):
+                parts[work] += part / len(works)
         return tuple(sorted(parts.items(), key=lambda item: item[0].job_id))
+
+
+def _counted_j(before: Reading, after: Reading) -> float:
+    return j_from_mj(after.value - before.value)
+
+
+def _integrated_j(before: Reading, after: Reading) -> float:
+    return (before.value + after.value) / 2 * (after.at_s - before.at_s)
 
 
 def _slice_part(row: Mapping[str, str], slices: int) -> float:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class Counted:
         return [text.partition(f"{OWN} ")[2] for text in self.notices[reports:]]
 
     def restart_meter(self, *, state: Any = ...) -> None:
-        kept = self.counts.state() if state is ... else state
+        kept = json.loads(json.dumps(self.counts.state())) if state is ... else state
         if kept is None:
             self._before = self.amounts()
         self.counts = self._new()
