@@ -18,6 +18,7 @@ from gramwatt.collectors.settings.proc import (
     process_start_ns,
 )
 from gramwatt.collectors.track.counts import (
+    FOLDERS,
     LINES,
     PRINTED,
     JobFolder,
@@ -66,6 +67,7 @@ _RANK = "LOCAL_RANK"
 _VISIBLE = ("_VISIBLE_", "SLURM_", "GPU_DEVICE_ORDINAL", "CUDA_DEVICE_ORDER", "TPU_", "HABANA_")
 _NOT_CLOSED = "the meter did not confirm the end; `gramwatt sync` closes and scores the job"
 _NOT_STARTED = "the meter did not start, so this job is not measured; see `gramwatt doctor`"
+_NO_ROOM = f"neither {' nor '.join(FOLDERS)} takes the job's files, so it is not measured"
 WINDOWS_LEFT_OUT = "windows follow each other too fast; only some of them are measured."
 
 
@@ -179,7 +181,7 @@ class Client:
                 return folder.wake() or self._start_meter(folder)
             if not folder.closed:  # else it has ended meanwhile, and there is another one
                 break
-        print_message(_NOT_STARTED)
+        print_message(_NO_ROOM)
         return False
 
     def count(self, amount: float, unit: str | None = None, phase: str | None = None) -> None:

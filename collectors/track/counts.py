@@ -46,6 +46,8 @@ STARTING, PRINTED, GONE = "starting", "printed", "gone"
 LINES, TOTALS = ".lines", ".totals"
 LEVELS = 8
 """How many processes above this one are asked for a job."""
+ROOM_B = 256 * 1024
+"""How much room the files of a job's first processes need [bytes]."""
 TRIES = 1000
 """Jobs of one id on one node that may end one after the other, while their folders are here."""
 STARTING_S = 10.0
@@ -412,10 +414,10 @@ def find_above(pid: int | None = None) -> tuple[JobFolder, dict[str, Any], int] 
 
     Returns its folder, the first line of that process there, and its id; None without one.
     """
-    root = _root(make=False)
     files = [
-        (name[: -len(LINES)], folder)
-        for folder in (_listed(root) if root else ())
+        (name[: -len(LINES)], f"{root}/{folder}")
+        for root in _roots()
+        for folder in _listed(root)
         for name in _listed(f"{root}/{folder}")
         if name.endswith(LINES)
     ]
@@ -425,7 +427,7 @@ def find_above(pid: int | None = None) -> tuple[JobFolder, dict[str, Any], int] 
         begin = f"{name_of(pid)}-" if own else ""
         numbers = [(int(n[len(begin) :]), n, f) for n, f in own if n.startswith(begin)]
         for _, name, folder in sorted(numbers, reverse=True):
-            job = JobFolder(f"{root}/{folder}")
+            job = JobFolder(folder)
             if not job.closed and (first := first_line(job.at(name + LINES))):
                 return job, first, pid
         pid = proc.parent_of(pid)
@@ -449,9 +451,7 @@ def remove_left_over() -> None:
     They are of jobs that have been closed for a while, and of dead jobs that no meter measured.
     What is not in a journal stays.
     """
-    root = _root(make=False)
-    for name in _listed(root) if root else ():
-        folder = JobFolder(f"{root}/{name}")
+    for folder in [JobFolder(f"{root}/{name}") for root in _roots() for name in _listed(root)]:
         if os.path.exists(folder.at(CLOSED)):
             is_old = _age_s(folder.at(CLOSED)) > KEPT_S
             if is_old and folder.finished and not folder.status().get("unwritten"):
@@ -460,24 +460,42 @@ def remove_left_over() -> None:
             folder.remove()
 
 
-def _root(*, make: bool = True) -> str | None:
-    """Return the folder of this user's running jobs; None where there is none."""
+def _root() -> str | None:
+    """Return the folder for this user's jobs that begin now; None where none can be had.
+
+    In the first place that has room: the shared memory of a container is soon full.
+    """
     for place in FOLDERS:
-        path = f"{place}/gramwatt-{os.geteuid()}"
         try:
-            if make:
-                os.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
-        except OSError:
+            os.mkdir(f"{place}/gramwatt-{os.geteuid()}", 0o700)
+        except OSError:  # it is there already, or cannot be
             continue
-        try:
-            status = os.lstat(path)
-        except OSError:
-            continue
-        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
-            return path
-    return None
+    roots = _roots()
+    return next(filter(_has_room, roots), roots[0] if roots else None)
+
+
+def _roots() -> list[str]:
+    """Return the folders of this user's running jobs."""
+    paths = [f"{place}/gramwatt-{os.geteuid()}" for place in FOLDERS]
+    return [path for path in paths if _is_ours(path)]
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def _has_room(path: str) -> bool:
+    try:
+        system = os.statvfs(path)
+    except OSError:
+        return False
+    is_unlimited = not system.f_blocks
+    has_room = is_unlimited or system.f_bavail * system.f_frsize >= ROOM_B
+    return has_room and os.access(path, os.W_OK)
 
 
 def _key(job_id: str) -> str:

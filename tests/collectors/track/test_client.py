@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from gramwatt.collectors.track import client as client_module
 from gramwatt.collectors.track import counts, launch, messages
 from gramwatt.collectors.track.client import Client
-from gramwatt.collectors.track.counts import JobFolder
+from gramwatt.collectors.track.counts import JobFolder, find_above, name_of
 from tests.collectors.memory import file_of, folders
 
 FAKE = Path(__file__).parents[1] / "fake_meter.py"
@@ -185,6 +186,28 @@ def test_memory_that_cannot_be_had_is_reported_and_survived(monkeypatch, capsys)
     client.leave_window("a", 0, {})
     assert not client.stop("completed")
     assert "is not measured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("blocks", "free_b", "place"), [(9, 4_096, 1), (9, 1 << 20, 0), (0, 0, 0)])
+def test_a_job_begins_where_there_is_room_and_is_found_there(
+    tmp_path, monkeypatch, blocks, free_b, place
+):
+    """A tmpfs without a limit says that it has no blocks."""
+    places = [tmp_path / "first", tmp_path / "second"]
+    for path in places:
+        path.mkdir()
+    monkeypatch.setattr(counts, "FOLDERS", [str(path) for path in places])
+    full = SimpleNamespace(f_blocks=blocks, f_bavail=free_b, f_frsize=1)
+    statvfs = os.statvfs
+    monkeypatch.setattr(os, "statvfs", lambda p: full if "/first/" in p else statvfs(p))
+    entered = JobFolder.enter("j")
+    assert entered is not None
+    folder, _ = entered
+    assert Path(folder.path).parents[1] == places[place]
+    file_of(folder, f"{name_of(os.getpid())}-9", {"role": "track"})
+    above = find_above(os.getpid())
+    assert above is not None
+    assert above[0].path == folder.path
 
 
 def test_a_descriptor_that_became_somebody_elses_is_not_written_to(fake, tmp_path):
