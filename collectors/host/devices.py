@@ -35,7 +35,6 @@ LOOK_AT_S = (1, 2, 4, 8)
 """Ages of the meter at which it looks at the job's processes, before it does so at every save: so
 that the memory of a short command is seen."""
 SMALLEST_SHARE = 1e-6
-FIX = "(`gramwatt doctor` has the fix); a model estimates "
 Model = CpuModel | RamModel
 
 
@@ -210,13 +209,8 @@ class HostDevices:
             CPU: self._component(CPU, machine.cpu_share, cpu, counters),
             RAM: self._component(RAM, machine.memory_share, ram, counters),
         }
-        # A virtual machine has no counters, and its user nothing to do about it.
-        absent = not counters.usable and not self._codecarbon
-        if absent and (counters.denied_of(CPU) or not machine.virtual):
+        if not self._codecarbon:
             self._report_estimated(counters, cpu.meter)
-        elif counters.denied_of(RAM):
-            text = f"{counters.denied_text(RAM)} {FIX}the memory's energy."
-            job.notify("meter-unreadable", text)
         self._recorded: dict[str, object] = {}
         self._looks_ns: list[int] = []
 
@@ -302,16 +296,22 @@ class HostDevices:
             source = CodecarbonSource(name, self._codecarbon, model)
         return HostComponent(name, share, self._job, model, source, self._share)
 
-    def _report_estimated(self, readable: Counters, model: str) -> None:
-        text = "no counter of processor and memory is read here; a model estimates their energy."
-        denied = readable.denied_of(CPU)
+    def _report_estimated(self, counters: Counters, model: str) -> None:
+        """Say which counters cannot be read. A virtual machine has none, and its user nothing to do
+        about it.
+        """
+        unlike = " This processor is unlike those of its evidence, so its range is wider."
+        unlike = unlike if model == CPU_MODEL_UNLIKE and not counters.usable else ""
+        denied = next((name for name in (CPU, RAM) if counters.denied_of(name)), None)
         if denied:
-            text = f"{readable.denied_text(CPU)} {FIX}the processor's energy."
-        if model == CPU_MODEL_UNLIKE:
-            text += " This processor is unlike those of its evidence, so its range is wider."
-        if self._machine.graphics:
-            text += " It does not see work on the graphics inside the processor."
-        self._job.notify("meter-unreadable" if denied else "meter-source-absent", text)
+            part = "the memory's" if denied == RAM else "the processor's"
+            text = f"{counters.denied_text(denied)} (`gramwatt doctor` has the fix); a model "
+            self._job.notify("meter-unreadable", f"{text}estimates {part} energy.{unlike}")
+        elif not counters.usable and not self._machine.virtual:
+            text = (
+                "no counter of processor and memory is read here; a model estimates their energy."
+            )
+            self._job.notify("meter-source-absent", text + unlike)
 
     def _use_model(self, why: str) -> None:
         self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")
