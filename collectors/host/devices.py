@@ -300,18 +300,19 @@ class HostDevices:
         """Say which counters cannot be read. A virtual machine has none, and its user nothing to do
         about it.
         """
-        unlike = " This processor is unlike those of its evidence, so its range is wider."
-        unlike = unlike if model == CPU_MODEL_UNLIKE and not counters.usable else ""
+        doubts = ""
+        if model == CPU_MODEL_UNLIKE and not counters.usable:
+            doubts += " This processor is unlike those of its evidence, so its range is wider."
+        if self._machine.graphics and not counters.usable:
+            doubts += " It does not see work on the graphics inside the processor."
         denied = next((name for name in (CPU, RAM) if counters.denied_of(name)), None)
         if denied:
             part = "the memory's" if denied == RAM else "the processor's"
             text = f"{counters.denied_text(denied)} (`gramwatt doctor` has the fix); a model "
-            self._job.notify("meter-unreadable", f"{text}estimates {part} energy.{unlike}")
+            self._job.notify("meter-unreadable", f"{text}estimates {part} energy.{doubts}")
         elif not counters.usable and not self._machine.virtual:
-            text = (
-                "no counter of processor and memory is read here; a model estimates their energy."
-            )
-            self._job.notify("meter-source-absent", text + unlike)
+            text = "no counter of processor and memory is read here; a model estimates their energy"
+            self._job.notify("meter-source-absent", f"{text}.{doubts}")
 
     def _use_model(self, why: str) -> None:
         self._job.notify("meter-source-absent", f"{why}; the host's energy is the model's.")
