@@ -23,8 +23,8 @@ from gramwatt.collectors.cli.sync import write_summary
 from gramwatt.collectors.settings.config import Config, Metrics, for_own_process, plain_address
 from gramwatt.collectors.settings.files import first_notice_today, why
 from gramwatt.collectors.settings.launches import enclosing_job, job_id
-from gramwatt.collectors.settings.orchestrators import ELSEWHERE
-from gramwatt.collectors.settings.platform import refused, switched_off
+from gramwatt.collectors.settings.orchestrators import ELSEWHERE, rank
+from gramwatt.collectors.settings.platform import is_set, refused, switched_off
 from gramwatt.collectors.track.launch import ask_sync
 from gramwatt.collectors.track.messages import print_lines, print_message, quiet
 from gramwatt.sci.records.records import SERVING
@@ -43,6 +43,8 @@ SENT_TIMEOUT_S, STORE_TIMEOUT_S, SCORE_TIMEOUT_S = 3.0, 10.0, 30.0
 """How long `run` waits at its end [s]: until a server has the journal, which a container would take
 along with it; for the score of a store that knows more than the spool; and for the score where a
 file or the whole summary was asked for."""
+MLFLOW_LIMIT_S = 30.0
+"""How long MLflow may take for the figures [s]; alone it tries a silent server for minutes."""
 BUDGET_LIMIT_S, BUDGET_STORE_LIMIT_S = 1.0, 10.0
 """How long a server, and the store, may take to answer about the budget [s]. Opening the store
 takes 0.5 s of processor time, and several times as long beside busy neighbours."""
@@ -315,7 +317,8 @@ def _report_end(
     from gramwatt.collectors.spool import spool
 
     local = None if config.server else store()
-    needs_score = bool(json_summary or verbose)
+    joins_mlflow = done.reports and _joins_mlflow(os.environ)
+    needs_score = bool(json_summary or verbose or joins_mlflow)
     taken = local and done.home is not None and not spool.folders(done.home, done.job_id)
     if not needs_score and not (local and (taken or local.knows_more(config.home, done.job_id))):
         _print_line(done, config, None)
@@ -342,6 +345,28 @@ def _report_end(
         _report_unscored(done.job_id, config, answer.get("problem"), json_summary)
     elif document is not None and json_summary is not None:
         write_summary(json_summary, json.dumps(document, indent=2) + "\n", see)
+    if document is not None and joins_mlflow:
+        from gramwatt.collectors.settings.http import within
+        from gramwatt.collectors.track.track import flat_figures
+        from gramwatt.collectors.track.trackers import log_to_mlflow
+
+        page, figures = see if config.server else None, flat_figures(document)
+        try:
+            within(MLFLOW_LIMIT_S, lambda: log_to_mlflow(done.job_id, page, figures, None))
+        except TimeoutError:
+            print_message(f"MLflow has not taken the figures in {MLFLOW_LIMIT_S:g} s")
+
+
+def _joins_mlflow(environ: Mapping[str, str]) -> bool:
+    """Return whether the figures go to the run of MLflow with the job's tag: once for all ranks.
+
+    A tracking server that only the command knows is not guessed: MLflow would make one here.
+    """
+    if not is_set("GRAMWATT_MLFLOW") or rank(environ):
+        return False
+    if not environ.get("MLFLOW_TRACKING_URI"):
+        print_message("no figures go to MLflow: set MLFLOW_TRACKING_URI beside GRAMWATT_MLFLOW")
+    return bool(environ.get("MLFLOW_TRACKING_URI"))
 
 
 def _answer(

@@ -91,7 +91,7 @@ class Job:
         `so_far` those of a running job up to now, about 2 s; of one that has ended the same.
         """
         try:
-            return _flat((self._document_so_far() if so_far else self.result) or {})
+            return flat_figures((self._document_so_far() if so_far else self.result) or {})
         except Exception as error:  # a server's document of another form
             print_message(f"the metrics of {self.id} could not be made ({error!r})")
             return {}
@@ -178,7 +178,7 @@ def running_job() -> Job | None:
     return Job(session, None) if session is not None else None
 
 
-def _flat(document: Mapping[str, Any]) -> dict[str, float]:
+def flat_figures(document: Mapping[str, Any]) -> dict[str, float]:
     """Return a job document's figures by name, each with `_low` and `_high`, where they are known.
 
     `co2e_g_per_UNIT` and `count_UNIT` for each functional unit; energy and carbon of each window,

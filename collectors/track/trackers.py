@@ -33,7 +33,9 @@ def log_to_mlflow(
         client = MlflowClient()
         mlflow_run = run_id or _mlflow_run(client, job_id)
         if mlflow_run is None:
-            print_message(f"no run of MLflow belongs to {job_id}: name it by run_id")
+            print_message(
+                f"no run of MLflow belongs to {job_id}: name it by run_id or MLFLOW_RUN_ID"
+            )
             return
         now_ms = time.time_ns() // 1_000_000
         metrics = [Metric(name, value, now_ms, 0) for name, value in figures.items()]

@@ -438,3 +438,23 @@ def test_a_driver_that_crashes_or_hangs_costs_its_own_energy_alone(
     assert (code, time.monotonic() - began < ends_after_s) == (0, True)
     assert any(text in line for line in lines)
     assert "energy not known" in lines[-1]
+
+
+def test_the_run_of_mlflow_gets_the_figures_of_gramwatt_run_from_the_first_rank(environ, tmp_path):
+    package = tmp_path / "fake" / "mlflow"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("active_run = last_active_run = lambda: None\n")
+    (package / "entities.py").write_text("Metric = RunTag = lambda *fields: fields\n")
+    (package / "tracking.py").write_text(
+        "class MlflowClient:\n"
+        "    def log_batch(self, run, metrics, tags):\n"
+        "        print('logged', run, sorted(name for name, *_ in metrics)[0], flush=True)\n"
+    )
+    environ |= {"PYTHONPATH": str(package.parent), "MLFLOW_RUN_ID": "r1", "GRAMWATT_MLFLOW": "1"}
+    address = {"MLFLOW_TRACKING_URI": "http://h"}
+    for more, logged in (({}, ""), (address, "logged r1"), (address | {"RANK": "1"}, "")):
+        line = [*RUN, "--", "true"]
+        done = subprocess.run(line, env=environ | more, capture_output=True, text=True, timeout=60)
+        assert done.stdout.startswith(logged), done.stderr
+        assert bool(done.stdout) == bool(logged)
+        assert ("set MLFLOW_TRACKING_URI" in done.stderr) == (not more)
