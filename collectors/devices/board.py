@@ -315,10 +315,6 @@ class DevicePort:
         """Return whether the job should have such a device, so that there is something to mend."""
         return self.exists()
 
-    def absence_text(self, why: str) -> str:
-        """Return the sentence for a source that cannot be used."""
-        return f"{self.vendor} is not measured: {why}."
-
     def _lacks(self, what: str) -> NoReturn:
         raise NotSupported(f"{self.meter} has no {what}")
 

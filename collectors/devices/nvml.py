@@ -83,8 +83,17 @@ nothing: the sensors of the module hold it."""
 DEVICE_FILES = "dev/nvidia[0-9]*"
 """Those of the GPUs that the kernel's driver has, whether or not NVML can read them; a container
 may have any one of them."""
-WSL = "usr/lib/wsl/lib"
-"""Where the driver of Windows puts its libraries; no file in /dev tells of its GPUs."""
+LIBRARIES = [
+    f"{folder}/libnvidia-ml.so.1"
+    for folder in (
+        "usr/lib/wsl/lib",
+        "run/opengl-driver/lib",
+        "usr/local/nvidia/lib64",
+        ".singularity.d/libs",
+    )
+]
+"""Where WSL, NixOS, GKE and Apptainer put the driver's library, whether or not the loader is told.
+Under WSL no file in /dev tells of a GPU."""
 CLOCK_REASONS = {
     "power_capped": 0x04,
     "thermally_slowed": 0x20 | 0x40,
@@ -242,11 +251,6 @@ class Nvml(DevicePort):
         """Return whether the kernel's driver has a GPU, or a variable names one."""
         return self.exists() or bool(os.environ.get(visibility.CUDA))
 
-    def absence_text(self, why: str) -> str:
-        """Return the sentence for a machine whose GPUs cannot be read."""
-        fix = "; `gramwatt doctor` shows what to do" if self.is_expected() else ""
-        return f"no GPU is measured: {why}{fix}."
-
     def why_unread(self, index: int) -> str:
         """Return why, and what to do where the board is not what the job uses."""
         return (
@@ -402,17 +406,24 @@ class Pynvml(Nvml):
         self._nvml = pynvml
         self._memory_version = getattr(pynvml, "nvmlMemory_v2", None)
         try:
-            pynvml.nvmlInit()
+            self._start()
         except Exception as error:
             code = getattr(error, "value", None)
-            fix, seen = FIXES.get(code or 0, ""), code in SEEN
-            if code == LIBRARY_NOT_FOUND and (self.root / WSL / "libnvidia-ml.so.1").exists():
-                fix, seen = f"let it be found: `export LD_LIBRARY_PATH=/{WSL}`", True
             where = "library is not here" if code == LIBRARY_NOT_FOUND else "driver does not answer"
             text = f"the NVIDIA {where}: {error}"
-            raise SourceAbsent(text, fix, seen=seen) from None
+            raise SourceAbsent(text, FIXES.get(code or 0, ""), seen=code in SEEN) from None
         self._handles = {}
         self._field_calls = {}
+
+    def _start(self) -> None:
+        try:
+            self._nvml.nvmlInit()
+        except self._nvml.NVMLError as error:
+            path = next((p for name in LIBRARIES if (p := self.root / name).exists()), None)
+            if error.value != LIBRARY_NOT_FOUND or path is None:
+                raise
+            ctypes.CDLL(str(path))  # the binding asks for it by its name, and it is loaded now
+            self._nvml.nvmlInit()
 
     def remarks(self) -> tuple[str, ...]:
         """Return a sentence for a binding that is not the one that was tested."""

@@ -885,8 +885,10 @@ class Sampler:
         self._due_ns = due_ns
 
     def _report_absent(self, why: str, *, seen: bool = False) -> None:
-        code = "meter-unreadable" if seen or self._port.is_expected() else "meter-source-absent"
-        self._job.notify(code, self._port.absence_text(why))
+        expected = self._port.is_expected()
+        code = "meter-unreadable" if seen or expected else "meter-source-absent"
+        fix = "; `gramwatt doctor` shows what to do" if expected else ""
+        self._job.notify(code, f"no {self._port.title} is measured: {why}{fix}.")
 
     def _put_unread(self) -> None:
         """Record devices that exist and never answered as one of unknown energy."""

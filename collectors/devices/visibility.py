@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gramwatt.collectors.devices.board import Billed, Board, MigSlice, Visible, billed_of
+from gramwatt.collectors.devices.board import Billed, Board, Visible, billed_of
 from gramwatt.collectors.settings.proc import GPU_FILES
 
 CUDA, ORDINAL = "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"
@@ -149,46 +149,36 @@ def _listed(
 
 
 def _match(entry: str, boards: Sequence[Board], *, files: bool = False) -> list[Billed]:
-    """Return what an entry means: index, UUID, beginning of a UUID, MIG id, or the index of a board
-    and of a slice on it, such as `0:1`.
+    """Return what an entry means, if that is one device: index, UUID, beginning of a UUID, MIG id,
+    or the index of a board and of a slice on it, such as `0:1`.
     """
-    if entry.isdecimal() and files:
-        return _only([board for board in boards if board.minor == int(entry)])
+    matches = _matches(entry, boards, files=files)
+    return matches[0] if len(matches) == 1 else []
+
+
+def _matches(entry: str, boards: Sequence[Board], *, files: bool) -> list[list[Billed]]:
     if entry.isdecimal():
-        return _only(boards[int(entry) : int(entry) + 1])
+        by_file = [board for board in boards if board.minor == int(entry)]
+        return [billed_of(b) for b in (by_file if files else boards[int(entry) : int(entry) + 1])]
     if entry.upper().startswith("MIG-"):
-        slices = [part for part in _slices(boards) if _begins(part[1].uuid, entry)]
-        return _slice(slices) if len(entry) > SHORTEST_UUID else []
-    board, colon, part = entry.partition(":")
-    if colon and board.isdecimal() and part.isdecimal():
-        of_board = _slices(boards[int(board) : int(board) + 1])
-        return _slice([item for item in of_board if item[1].position == int(part)])
+        if len(entry) <= SHORTEST_UUID:
+            return []
+        slices = (item for board in boards if board.slices for item in billed_of(board))
+        return [[item] for item in slices if _begins(item.device_id, entry.replace("/", ":"))]
+    index, colon, place = entry.partition(":")
+    if colon and index.isdecimal() and place.isdecimal():
+        of_board = boards[int(index) : int(index) + 1]
+        pairs = [pair for b in of_board for pair in zip(b.slices, billed_of(b), strict=False)]
+        return [[item] for part, item in pairs if part.position == int(place)]
     whole = [board for board in boards if board.uuid.lower() == entry.lower()]
-    if whole:  # only NVIDIA's and AMD's begin with GPU-
-        return _only(whole)
-    start = entry if entry.upper().startswith("GPU-") else f"GPU-{entry}"
-    if len(start) <= SHORTEST_UUID:
-        return []
-    return _only([board for board in boards if _begins(board.uuid, start)])
+    if not whole:  # only NVIDIA's and AMD's begin with GPU-
+        start = entry if entry.upper().startswith("GPU-") else f"GPU-{entry}"
+        whole = [b for b in boards if _begins(b.uuid, start) and len(start) > SHORTEST_UUID]
+    return [billed_of(board) for board in whole]
 
 
 def _begins(uuid: str, start: str) -> bool:
     return uuid.lower().startswith(start.lower())
-
-
-def _slices(boards: Sequence[Board]) -> list[tuple[Board, MigSlice]]:
-    return [(board, part) for board in boards for part in board.slices]
-
-
-def _slice(matches: Sequence[tuple[Board, MigSlice]]) -> list[Billed]:
-    if len(matches) != 1:
-        return []
-    ((board, part),) = matches
-    return [Billed(board, part.uuid.replace("/", ":"), part.share)]
-
-
-def _only(matches: Sequence[Board]) -> list[Billed]:
-    return billed_of(matches[0]) if len(matches) == 1 else []
 
 
 def _undescribed(entry: str, boards: Sequence[Board], billed: Mapping[str, Billed]) -> Board | None:

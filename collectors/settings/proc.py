@@ -17,20 +17,16 @@ REAPERS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "cat
 _NS_PER_S = 1_000_000_000
 
 GPU_FILES = "/dev/nvidia"
-"""Under this name a process tells the job's meter which files of GPUs it may open."""
+GPUS_MOST = 32
+"""Under that name a process tells the job's meter which files of GPUs it may open."""
 
 
 def openable_gpus(folder: str = "/dev") -> str:
     """Return the numbers of NVIDIA's GPUs whose files this process may open, such as `0,3`: a
     scheduler may give each task of a job a file of its own.
     """
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return ""
-    numbers = [name[6:] for name in names if name[:6] == "nvidia" and name[6:].isdecimal()]
-    own = (n for n in numbers if os.access(f"{folder}/nvidia{n}", os.R_OK | os.W_OK))
-    return ",".join(sorted(own))
+    paths = {str(number): f"{folder}/nvidia{number}" for number in range(GPUS_MOST)}
+    return ",".join(n for n, path in paths.items() if os.access(path, os.R_OK | os.W_OK))
 
 
 def fields_of(pid: int, proc: str = "/proc") -> list[str]:

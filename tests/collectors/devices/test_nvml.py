@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -108,14 +109,25 @@ def test_a_machine_without_a_driver_says_so(monkeypatch):
         Pynvml().open()
 
 
-def test_windows_driver_is_there_though_its_library_is_not_found(monkeypatch, tmp_path):
-    missing = pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-    monkeypatch.setattr(pynvml, "nvmlInit", raising(missing))
-    write(tmp_path, **{"usr__lib__wsl__lib__libnvidia-ml.so.1": ""})
-    with pytest.raises(SourceAbsent, match="library is not here") as error:
-        Nvml.at(Place(tmp_path, {})).open()
-    assert error.value.seen
-    assert error.value.fix == "let it be found: `export LD_LIBRARY_PATH=/usr/lib/wsl/lib`"
+@pytest.mark.parametrize("folder", ["usr__lib__wsl__lib", "run__opengl-driver__lib"])
+def test_a_library_where_the_loader_does_not_look_is_loaded_from_there(
+    folder, monkeypatch, tmp_path
+):
+    """WSL in containers, NixOS (nixpkgs #379776), GKE and Apptainer (EESSI #231)."""
+    loaded: list[str] = []
+
+    def init() -> None:
+        if not loaded:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", init)
+    monkeypatch.setattr(ctypes, "CDLL", loaded.append)
+    port = Nvml.at(Place(tmp_path, {}))
+    with pytest.raises(SourceAbsent, match="library is not here"):
+        port.open()
+    write(tmp_path, **{f"{folder}__libnvidia-ml.so.1": ""})
+    port.open()
+    assert loaded == [f"{tmp_path}/{folder.replace('__', '/')}/libnvidia-ml.so.1"]
 
 
 def test_any_one_of_the_devices_files_shows_a_gpu(tmp_path):

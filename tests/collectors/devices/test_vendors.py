@@ -435,9 +435,8 @@ def test_a_device_whose_library_is_missing_leaves_the_energy_unknown(tmp_path):
     (record,) = devices(rig)
     assert (record.name, record.meter) == ("AMD, not readable", "amdsmi")
     assert intervals(rig) == []
-    assert "meter-unreadable: AMD is not measured: amdsmi cannot be imported; do this." in (
-        rig.notices()
-    )
+    text = "meter-unreadable: no AMD GPU is measured: amdsmi cannot be imported; do this; "
+    assert f"{text}`gramwatt doctor` shows what to do." in rig.notices()
 
 
 def linux(root: Path, **environ: str) -> list[str]:
