@@ -40,7 +40,8 @@ _T = TypeVar("_T")
 ADVICE = (
     "install the amdsmi of this machine's ROCm: pip install /opt/rocm/share/amd_smi\n"
     "in a container: --device=/dev/kfd --device=/dev/dri\n"
-    "the user must be in the groups render and video"
+    "the user must be in the groups render and video\n"
+    "a job that does not use it is started with HIP_VISIBLE_DEVICES="
 )
 NOT_OFFERED = frozenset({2, 3, 10, 49})
 """AMDSMI_STATUS_NOT_SUPPORTED, NOT_YET_IMPLEMENTED, NO_PERM and NO_HSMP_MSG_SUP (amdsmi.h)."""

@@ -127,8 +127,13 @@ class IntelGpu(DevicePort):
         """Return why nothing is read: a guest's part of a card has no counter."""
         return (
             "the kernel has no energy counter of it in hwmon (i915 since Linux 6.2, xe since 6.8); "
-            "a virtual machine's part of a card never has one, ask the host"
+            "a virtual machine's part of a card never has one, ask the host; a job that does not "
+            f"use it is started with {SELECTOR}=*:cpu"
         )
+
+    def wants_none(self, environ: Mapping[str, str]) -> bool:
+        """Return whether ONEAPI_DEVICE_SELECTOR gives the job processors only."""
+        return environ.get(SELECTOR, "").strip().lower().endswith(":cpu")
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the GPUs of the job, by ZE_AFFINITY_MASK and ONEAPI_DEVICE_SELECTOR."""

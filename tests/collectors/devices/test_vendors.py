@@ -573,6 +573,23 @@ def test_an_intel_gpu_without_a_counter_leaves_the_energy_unknown(tmp_path):
     assert (finding.state, finding.kind) == ("missing", None)
 
 
+def test_a_job_may_say_that_it_uses_no_gpu_of_intel(tmp_path):
+    intel_tree(tmp_path / "root")
+    place = Place(tmp_path / "root", {}, "linux", "x86_64")
+    rig = VendorRig(tmp_path / "home", lambda _: [IntelGpu.at(place)])
+    rig.measured(20.0, environ={"ONEAPI_DEVICE_SELECTOR": "*:cpu"})
+    assert (devices(rig), document(rig).energy_kwh is None) == ([], False)
+
+
+def test_a_tegra_without_a_monitor_leaves_the_energy_unknown(tmp_path):
+    write(tmp_path / "root", **{"sys__devices__soc0__family": "Tegra\n"})
+    rig = VendorRig(tmp_path / "home", lambda _: [Jetson(tmp_path / "root")])
+    assert linux(tmp_path / "root") == ["NVIDIA Jetson"]
+    rig.measured(20.0)
+    assert [record.name for record in devices(rig)] == ["NVIDIA Jetson, not readable"]
+    assert any("no INA3221 of this Jetson can be read" in text for text in rig.notices())
+
+
 def test_only_discrete_gpus_of_intel_that_a_job_may_open_are_listed(tmp_path):
     intel_tree(tmp_path, "0000:00:02.0")  # in the processor
     assert linux(tmp_path) == []
