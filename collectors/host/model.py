@@ -205,11 +205,11 @@ class CpuModel(ModelSource):
 
     def load(self) -> float | None:
         """Return the mean load from `restart` to the last look (0 to 1); None if not known."""
-        own, load = self.own_load, mean_load(self._since[0], self._now[0])
-        # The host's load is not that of threads which a limit leaves to the job.
-        others = self._machine.cpu_share == 1 or self._machine.usage or own is None
-        loads = [part for part in (own, load if others else None) if part is not None]
-        return min(1.0, max(loads)) if loads else None
+        own, now = self.own_load, self._now[0]
+        if now is None:  # the host's load is not that of the job's threads
+            return self.host_load() if own is None else min(1.0, own)
+        load = mean_load(self._since[0], now)
+        return None if load is None else min(1.0, max(load, own or 0.0))
 
     def host_load(self) -> float | None:
         """Return the same of all threads of the host, within the job's limit or not."""
@@ -235,9 +235,11 @@ class CpuModel(ModelSource):
         ledger.observe(None if load is None else round(load, 4), None)
 
     def _loads(self) -> tuple[Load | None, Load | None]:
-        """Return the load of the threads within the job's limit, and of all."""
+        """Return the load of the threads within the limit, where it is counted, and of all."""
         folder, threads, host = self._machine.usage, self._machine.threads, read_load()
-        return (cgroup_load(folder, threads) if folder and threads else host), host
+        if self._machine.cpu_share == 1:
+            return host, host
+        return (cgroup_load(folder, threads) if folder and threads else None), host
 
 
 class RamModel(ModelSource):

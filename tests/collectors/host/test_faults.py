@@ -16,7 +16,7 @@ from gramwatt.collectors.doctor import host as doctor
 from gramwatt.collectors.doctor.finding import Target
 from gramwatt.collectors.host import model
 from gramwatt.collectors.host.machine import Machine, is_virtual, this_machine
-from gramwatt.collectors.host.model import power_of
+from gramwatt.collectors.host.model import Load, power_of
 from gramwatt.collectors.host.share import JobProcesses, Process, Strays
 from gramwatt.collectors.settings import proc
 from gramwatt.collectors.spool import spool
@@ -226,6 +226,7 @@ def test_a_sandbox_whose_kernel_counts_no_load_has_that_of_the_job(shown, thread
     and no cgroup that counts; two threads are busy.
     """
     monkeypatch.setattr(model, "mean_load", lambda *_: shown)
+    monkeypatch.setattr(model, "read_load", lambda: None if shown is None else Load(0.0, 0.0))
     bench = HostBench(Machine("Test Xeon", 8.0, threads, 64 * GIB, 64 * GIB))
     start_ns = bench.clock.mono_ns()
 
