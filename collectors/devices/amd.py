@@ -48,7 +48,8 @@ NOT_OFFERED = frozenset({2, 3, 10, 49})
 POWER_KEYS = ("socket_power", "current_socket_power", "average_socket_power")
 """Keys of amdsmi_get_power_info [W], newest first; which of them holds a number depends on part
 and release."""
-DUAL_DIE = ("mi250",)
+DUAL_DIE = ("mi250", "(mcm)")
+"""The second is in its name on HPE's machines: MI200 (MCM) OAM LC MBA HPE C2 (wandb #5449)."""
 APU = ("mi300a",)
 """Parts whose socket holds the host's processor too."""
 ROCR, HIP, CONTAINER = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "AMD_VISIBLE_DEVICES"

@@ -85,9 +85,10 @@ def test_amd_energy_is_the_accumulator_times_its_resolution(tmp_path, old_keys):
     assert [text for text in rig.notices() if "no GPU is measured" in text] == []
 
 
+@pytest.mark.parametrize("name", ["AMD Instinct MI250X", "AMD INSTINCT MI200 (MCM) OAM HPE C2"])
 @pytest.mark.parametrize("billed", ["0,1", "0", "1"])
-def test_each_die_of_a_mi250_gets_half_of_what_the_even_one_reports(tmp_path, billed):
-    make = amd("AMD Instinct MI250X", "AMD Instinct MI250X", silent=[1], hip=[0, 1])
+def test_each_die_of_a_mi250_gets_half_of_what_the_even_one_reports(tmp_path, billed, name):
+    make = amd(name, name, silent=[1], hip=[0, 1])
     rig = VendorRig(tmp_path, make, gpu(SQUARE), gpu())
     board_j = rig.measured(environ={"ROCR_VISIBLE_DEVICES": billed})
     dies = len(billed.split(","))
