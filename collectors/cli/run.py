@@ -50,7 +50,7 @@ BUDGET_LIMIT_S, BUDGET_STORE_LIMIT_S = 1.0, 10.0
 takes 0.5 s of processor time, and several times as long beside busy neighbours."""
 DOCUMENT_B = 65536
 """How much room a job document needs [bytes]."""
-REFUSED = "server-refused"
+REFUSED = {"server-refused", "key-refused"}
 """Code of a server's refusal (spool/send.py)."""
 WANDB = "WANDB_X_STATS_OPEN_METRICS_ENDPOINTS"
 """W&B's variable: a JSON object of names and addresses that a run polls (wandb 0.31, settings)."""
@@ -464,7 +464,7 @@ def _report_unscored(
     else:
         code, why = "running", "it is part of a job that still runs, or its scoring goes on"
     # Every job would say that a server is away; that it refuses this one is news.
-    if code == REFUSED or first_notice_today(config.home, f"{code} {config.server or ''}"):
+    if code in REFUSED or first_notice_today(config.home, f"{code} {config.server or ''}"):
         print_message(f"{job_id} {state} yet: {why}")
 
 

@@ -76,8 +76,7 @@ def _sync(
     done, document = send.SyncResult(), None
     try:
         done = send.sync(config, store, job, shown=shown)
-        has_none = {send.AWAY, send.REFUSED} & {problem.code for problem in done.problems}
-        if job and wants_document and not has_none:
+        if job and wants_document and not done.problems:
             document = score.job_document(job, config, done.server or store)
     except send.NotTaken as error:
         done.problems.append(send.Problem(error.code, str(error)))
@@ -107,11 +106,11 @@ def answer_of(config: Config, store: LocalStore | None, job: str, what: str) -> 
 def _score_behind(config: Config, store: LocalStore | None) -> None:
     """Score what is spooled, for the meter of a job that has ended; messages go to a file."""
     from gramwatt.collectors.spool.send import score_behind
-    from gramwatt.collectors.spool.spool import journal_homes
+    from gramwatt.collectors.spool.spool import LEAST_FREE_B, usable_home
     from gramwatt.sci.figures.errors import GramwattError
 
     with contextlib.suppress(OSError):
-        _log_to(journal_homes(config.home)[-1] / "sync.log")
+        _log_to(usable_home(config.home, LEAST_FREE_B) / "sync.log")
         os.nice(BEHIND_NICE)
         if store is not None:
             try:

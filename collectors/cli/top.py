@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import to_builtins
 
-from gramwatt.collectors.cli.exit_codes import USAGE
-from gramwatt.collectors.cli.options import AsJson
+from gramwatt.collectors.cli.options import AsJson, refuse, stop
+from gramwatt.collectors.cli.server import Refused, client_of
 from gramwatt.collectors.settings.config import PARSERS
-from gramwatt.collectors.track.messages import print_message
 from gramwatt.sci.figures.structs import convert
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from gramwatt.collectors.settings.config import Config
     from gramwatt.collectors.spool.live import LiveJob
 
 NONE = "No job runs on this machine. Run one under the meter: gramwatt run -- python train.py"
+INSTEAD = "without --server: the jobs of this machine"
 NONE_THERE = "No job runs that this server knows and the key may read."
 KEYS = "q quits"
 TITLES = ("Time", "Power", "CO2e/h", "Units/s", "Use")
@@ -37,10 +38,6 @@ STALE_S = 120.0
 JOBS_MOST = 50
 """Running jobs of a server that are shown, the newest: each is a request."""
 TIMEOUT_S = 10.0
-
-
-class ServerError(Exception):
-    """A server that does not answer what runs; the message is a sentence for people."""
 
 
 def top(
@@ -64,13 +61,11 @@ def top(
         try:
             server = PARSERS["server"](server)
         except ValueError as error:
-            print_message(f"--server: {error}")
-            raise typer.Exit(USAGE) from None
+            refuse(f"--server: {error}")
     try:
         _top(interval, server, once=once, as_json=as_json)
-    except ServerError as error:  # caught after the screen is given back, which would swallow it
-        print_message(str(error))
-        raise typer.Exit(1) from None
+    except Refused as error:  # caught after the screen is given back, which would swallow it
+        stop(1, str(error))
 
 
 def _top(interval_s: float, server: str | None, *, once: bool, as_json: bool) -> None:
@@ -88,41 +83,31 @@ def _top(interval_s: float, server: str | None, *, once: bool, as_json: bool) ->
 
 
 def _jobs(server: str | None) -> list[LiveJob]:
-    """Return the running jobs of a server, or of this machine; raises ServerError."""
+    """Return the running jobs of a server, or of this machine; raises Refused."""
     from gramwatt.collectors.settings.config import resolve
-    from gramwatt.collectors.spool.spool import journal_homes
 
     config, now = resolve({"server": server}), datetime.now(UTC)
-    homes = journal_homes(config.home)
     if server is None:
         from gramwatt.collectors.spool.live import live_jobs
 
-        return [job for home in homes for job in live_jobs(home, config, now)]
+        return live_jobs(config.home, config, now)
     if config.server is None:
         why = next(problem.why for problem in config.problems if problem.key == "server")
-        raise ServerError(f"--server: {why}")
-    return _server_jobs(server, config.key_for(server, homes[0]), now)
+        raise Refused(1, f"--server: {why}")
+    return _server_jobs(config, now)
 
 
-def _server_jobs(server: str, key: str | None, now: datetime) -> list[LiveJob]:
-    """Return the running jobs that the key may read, the newest first; raises ServerError."""
-    from gramwatt.collectors import client
-    from gramwatt.collectors.settings.config import plain_address
+def _server_jobs(config: Config, now: datetime) -> list[LiveJob]:
+    """Return the running jobs that the key may read, the newest first; raises Refused."""
+    from gramwatt.collectors.client import ConflictError, InvalidError, NotFoundError
     from gramwatt.collectors.spool.live import live_job_of
     from gramwatt.sci.figures.document import JobDoc
 
-    shown, jobs = plain_address(server), []
-    unscored = client.NotFoundError, client.ConflictError, client.InvalidError
-    try:
-        with client.Client(server, key or "", TIMEOUT_S) as api:
-            for head in islice(api.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
-                with suppress(*unscored):
-                    jobs.append(live_job_of(convert(api.report(head["job_id"]), JobDoc), now))
-    except client.NotAllowedError:
-        raise ServerError(f"{shown} needs a key of scope read: set GRAMWATT_API_KEY") from None
-    except client.ApiError as error:
-        what = f"answered {error.status}" if error.status else "does not answer"
-        raise ServerError(f"{shown} {what}") from None
+    jobs = []
+    with client_of(config, TIMEOUT_S, INSTEAD) as (api, _):
+        for head in islice(api.jobs(state="running", limit=JOBS_MOST), JOBS_MOST):
+            with suppress(NotFoundError, ConflictError, InvalidError):  # it has no score yet
+                jobs.append(live_job_of(convert(api.report(head["job_id"]), JobDoc), now))
     return jobs
 
 

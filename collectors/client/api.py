@@ -237,18 +237,18 @@ class Client:
         try:
             document: Document = answer.json()
         except ValueError:
-            raise ApiError(f"{shown}: {answer.strange}", status=answer.status) from None
+            raise ApiError(f"{shown} {answer.strange}", status=answer.status) from None
         return document
 
 
 def _error(shown: str, answer: Answer) -> ApiError:
     """Return the exception for an answer, with the problem document where it has one."""
     problem = answer.document() or {}
-    detail = problem.get("detail") or problem.get("title") or answer.reason
+    detail = problem.get("detail") or problem.get("title")
     waits = answer.headers.get("Retry-After", "")
     kind = KINDS.get(answer.status, ApiError)
     return kind(
-        f"{shown}: {answer.status}: {detail}",
+        f"{shown}: {answer.status}: {detail}" if detail else f"{shown} {answer.strange}",
         status=answer.status,
         problem=problem,
         retry_after_s=float(waits) if waits.isdigit() else None,

@@ -48,7 +48,7 @@ OWN = "this job"
 
 def folders(home: Path) -> tuple[Path, Path]:
     """Return where a home's lock files are, and where if it takes none, as some network disks."""
-    return home / "boards", spool.temporary_home() / "boards"
+    return home / "boards", files.temporary_folder() / "boards"
 
 
 def why_unlockable(folder: Path) -> str | None:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-
 from gramwatt.collectors.doctor.finding import Finding
 from gramwatt.collectors.settings.catalogs import place_problems
 from gramwatt.collectors.settings.config import Config, plain_address
-from gramwatt.collectors.settings.http import Unanswered, exchange, new_session
 from gramwatt.collectors.settings.installation import has_service, install_command, missing_packages
 from gramwatt.collectors.settings.platform import switched_off
 
-LEAST_FREE_MB = 1.0
-"""Room that a home must have for a job to begin there [MB], as for the meter."""
 TIMEOUT_S = 3.0
-Ask = Callable[[str, float], int]
-"""Requests a URL with a time limit [s]; returns the HTTP status, raises Unanswered without one."""
 
 
 def switch() -> Finding:
@@ -38,25 +30,30 @@ def settings(config: Config) -> list[Finding]:
 
 def spool(config: Config) -> Finding:
     """Check where journals are kept: that it can be written, and how full it is."""
-    from gramwatt.collectors.spool.spool import folders, free_b, size_b
+    from gramwatt.collectors.spool.spool import (
+        LEAST_FREE_B,
+        folders,
+        rejected_root,
+        size_b,
+        why_unusable,
+    )
 
-    home = config.home
-    place = next(path for path in (home, *home.parents) if path.exists())
-    if not os.access(place, os.W_OK | os.X_OK):
-        text = f"{home} cannot be written; a folder under the temporary directory is used"
-        return Finding("spool", "limited", text, "set GRAMWATT_HOME to a folder that outlives jobs")
-    used_mb, journals = size_b(home) / 1e6, folders(home)
+    home, refused = config.home, rejected_root(config.home)
+    used_mb, ended = size_b(home) / 1e6, [row for row in folders(home) if not row.is_live()]
     detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
-    waiting = sum(1 for folder in journals if not folder.is_live())
-    detail += f", {waiting} closed or dead journals wait for `gramwatt sync`" if waiting else ""
-    free_mb = free_b(place) / 1e6
-    if free_mb < LEAST_FREE_MB:
-        text = f"{detail}, and {free_mb:.0f} MB free on its disk: "
-        text += "jobs are journaled under the temporary directory, if it has room"
-        return Finding("spool", "limited", text, "free space there, or set GRAMWATT_HOME")
+    detail += f", {len(ended)} closed or dead journals wait for `gramwatt sync`" if ended else ""
+    if why := why_unusable(home, LEAST_FREE_B):
+        text = f"{detail}. It {why}: jobs are journaled under the temporary directory, if it has "
+        fix = "free space there, or set GRAMWATT_HOME to a folder that outlives jobs"
+        return Finding("spool", "limited", f"{text}room", fix)
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
         return Finding("spool", "limited", text, "gramwatt sync")
+    if any(row.server() or not has_service() for row in ended):
+        return Finding("spool", "limited", detail, "gramwatt sync")
+    if refused.exists():
+        text = f"{detail}. Lines that were refused are in no figure; they are kept in {refused}"
+        return Finding("spool", "limited", text, "look at them, then delete that folder")
     return Finding("spool", "ok", detail)
 
 
@@ -75,25 +72,22 @@ def service(config: Config) -> Finding:
     return Finding("service extra", "missing", text, fix)
 
 
-def server(config: Config, ask: Ask | None = None) -> Finding:
-    """Check that the server that jobs are sent to answers, and a key is there to show it."""
+def server(config: Config) -> Finding:
+    """Check that the server that jobs are sent to takes journals with the key that is there."""
     if not config.server:
         here = "scored and kept on this machine" if has_service() else "spooled on this machine"
         return Finding("server", "absent", f"none is set: jobs are {here}")
-    shown = plain_address(config.server)
+    from gramwatt.collectors.spool.send import AWAY, FAILED, NotTaken, try_server  # not on Windows
+
     try:
-        status = (ask or _status)(f"{config.server.rstrip('/')}/healthz", TIMEOUT_S)
-    except Unanswered as error:
-        text = f"{shown} {error}; journals stay spooled"
-        return Finding("server", "missing", text, "check GRAMWATT_SERVER and the network to it")
-    if status == 200 and not config.key_for(config.server):
-        text = f"{shown} answers, but no key is set: it would refuse journals"
-        fix = "set GRAMWATT_API_KEY; there: gramwatt admin key create NAME --scope ingest"
-        return Finding("server", "limited", text, fix)
-    if status == 200:
-        return Finding("server", "ok", f"{shown} answers")
-    text = f"{shown}/healthz answers {status}; journals stay spooled until it accepts them"
-    return Finding("server", "limited", text, "look at that server's log")
+        try_server(config.server, config.key_for(config.server), TIMEOUT_S)
+    except NotTaken as error:
+        fix = "check GRAMWATT_SERVER and the network to it"
+        if error.code not in (AWAY, FAILED):
+            fix = "set GRAMWATT_API_KEY; there: gramwatt admin key create NAME --scope ingest"
+        text = f"{error}; journals stay spooled"
+        return Finding("server", "missing" if error.code == AWAY else "limited", text, fix)
+    return Finding("server", "ok", f"{plain_address(config.server)} takes journals")
 
 
 def zone(config: Config) -> Finding:
@@ -108,8 +102,3 @@ def zone(config: Config) -> Finding:
         f"{text}: the world average is used and scores are not-sci",
         "export GRAMWATT_ZONE=FR, or GRAMWATT_REGION=aws:eu-west-1",
     )
-
-
-def _status(url: str, timeout_s: float) -> int:
-    with new_session(repeats=False) as session:
-        return exchange(session, "GET", url, timeout_s).status

@@ -35,11 +35,11 @@ from gramwatt.collectors.spool.score import Requests
 from gramwatt.collectors.spool.spool import (
     LEAST_FREE_B,
     SpoolFolder,
-    free_b,
     remember_server,
     size_b,
     spool_root,
     usable_home,
+    why_unusable,
 )
 from gramwatt.collectors.spool.writer import Journal
 from gramwatt.collectors.track.client import COMMAND
@@ -620,9 +620,7 @@ def writable_home(usual: Path) -> tuple[Path, str | None]:
         return usual, f"nothing can be journaled: {error}."
     if home == usual:
         return home, None
-    why = "cannot be written"
-    with contextlib.suppress(OSError):
-        why = "is on a full disk" if free_b(usual) < LEAST_FREE_B else why
+    why = why_unusable(usual, LEAST_FREE_B)
     return home, f"{usual} {why}; the job is journaled in {home}."
 
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gramwatt.collectors.settings.files import why
+from gramwatt.collectors.settings.files import temporary_folder, why
 from gramwatt.collectors.settings.keys import STORED_FILE, home_key_for, is_loopback, stored_key
 from gramwatt.collectors.settings.orchestrators import run_name
 from gramwatt.collectors.settings.platform import FALSE_WORDS
@@ -323,9 +323,7 @@ def default_home(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_DATA_HOME") or "~/.local/share"
     path = Path(os.path.expanduser(base))
     if not path.is_absolute():  # no home directory at all: an unnamed user in a container
-        from tempfile import gettempdir
-
-        return Path(gettempdir()) / f"gramwatt-{os.getuid()}"
+        return temporary_folder()
     return path / "gramwatt"
 
 

@@ -36,6 +36,13 @@ def folder(path: Path) -> None:
             raise
 
 
+def temporary_folder() -> Path:
+    """Return this user's folder in the temporary directory, for what has no home."""
+    from tempfile import gettempdir
+
+    return Path(gettempdir()) / f"gramwatt-{os.getuid()}"
+
+
 def opener(path: str, flags: int) -> int:
     """Open a file for `open(..., opener=opener)`; one that is made gets mode 0600."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -70,8 +70,19 @@ class Answer(NamedTuple):
         return document if isinstance(document, dict) else None
 
     @property
+    def later(self) -> bool:
+        """Whether the same question may have another answer later."""
+        return self.status in (408, 425, 429) or self.status >= 500
+
+    @property
     def strange(self) -> str:
         """What to say behind the address of an answer that is not as gramwatt answers."""
+        if self.later:
+            wait_s = self.headers.get("Retry-After", "")
+            after = f" and asks to come again in {wait_s} s" if wait_s.isdecimal() else ""
+            return f"answers {self.status}{after}"
+        if 300 <= self.status < 400 and (place := self.headers.get("Location")):
+            return f"redirects to {place[:200]}; check the address"
         return f"answers {self.status}, not as gramwatt does; check the address"
 
 

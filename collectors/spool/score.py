@@ -9,7 +9,6 @@ when it is needed: it takes 0.1 s and 8 MB.
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -71,10 +70,9 @@ def job_document(job_id: str, config: Config, where: str | LocalStore | None) ->
     """
     if isinstance(where, str):
         return _of_server(job_id, config, where)
-    homes = spool.journal_homes(config.home)
     if where is not None:
-        return _of_store(job_id, homes, where)
-    folders = [folder for home in homes for folder in spool.folders(home, job_id)]
+        return _of_store(job_id, config.home, where)
+    folders = spool.folders(config.home, job_id)
     if not folders or any(folder.is_live() for folder in folders):
         return None
     scored = scored_here(folders, config)
@@ -98,15 +96,13 @@ def _of_server(job_id: str, config: Config, server: str) -> Document | None:
     return answer.document() if answer.ok else None
 
 
-def _of_store(job_id: str, homes: Sequence[Path], store: LocalStore) -> Document | None:
+def _of_store(job_id: str, home: Path, store: LocalStore) -> Document | None:
     """Return the document as the store has it, also if another process is giving it the journal."""
     deadline = time.monotonic() + STORED_WAIT_S
     while True:
-        for home in homes:
-            if document := store.document(home, job_id):
-                return document
-        spooled = any(spool.folders(home, job_id) for home in homes)
-        if spooled or time.monotonic() > deadline:
+        if document := store.document(home, job_id):
+            return document
+        if spool.folders(home, job_id) or time.monotonic() > deadline:
             return None
         time.sleep(STORED_POLL_S)
 
@@ -147,15 +143,11 @@ def document_so_far(job_id: str, config: Config) -> Document | None:
     It knows what is journaled in this home: all ranks of this machine, other nodes where they share
     it. Nothing is closed, moved or stored.
     """
-    try:
-        homes = spool.journal_homes(config.home)
-        folders = [folder for home in homes for folder in spool.folders(home, job_id)]
-        if not any(folder.is_live() for folder in folders):
-            return None
-        _have_saved(folders, time.monotonic() + SAVED_TIMEOUT_S)
-        scored = scored_here(folders, config)
-    except OSError:
+    folders = spool.folders(config.home, job_id)
+    if not any(folder.is_live() for folder in folders):
         return None
+    _have_saved(folders, time.monotonic() + SAVED_TIMEOUT_S)
+    scored = scored_here(folders, config)
     return _as_json(scored[1]) if scored else None
 
 
@@ -227,9 +219,9 @@ def report_location(ended: Ended) -> str:
         return f"{plain_address(config.server)}/jobs/{job_id}"
     if not has_service():
         return str(spool.spool_root(ended.home) / job_id)
-    elsewhere = ended.home != config.home
-    home = f"GRAMWATT_HOME={shlex.quote(str(ended.home))} " if elsewhere else ""
-    return f"`{home}gramwatt job {job_id}`"
+    if ended.home != config.home:  # a store there would be lost with the temporary directory
+        return f"`gramwatt job {job_id}`, once {config.home} can be written"
+    return f"`gramwatt job {job_id}`"
 
 
 def _more(ended: Ended, document: Document) -> str:
@@ -239,8 +231,9 @@ def _more(ended: Ended, document: Document) -> str:
     """
     see = report_location(ended)
     short = float(document.get("duration_s") or LAST_MOST_S) < LAST_MOST_S
-    alone = all(folder.job_id <= ended.job_id for folder in spool.folders(ended.home))
-    return see.replace(f"job {ended.job_id}", "job last") if short and alone else see
+    newest = all(folder.job_id <= ended.job_id for folder in spool.folders(ended.home))
+    is_last = short and newest and ended.home == ended.config.home
+    return see.replace(f"job {ended.job_id}", "job last") if is_last else see
 
 
 def lines(ended: Ended, document: Document | None = None) -> list[str]:

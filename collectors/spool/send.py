@@ -46,8 +46,10 @@ NEIGHBOURS = 50
 GRACE_S = 1.0
 """How old the journal of a job is before it leaves the spool behind it [s]: its line is made from
 it. A younger one belongs to a job whose own scoring waits in line."""
-AWAY, REFUSED, DELETED = "server-away", "server-refused", "job-deleted"
-"""Why a server has not taken a journal: it does not answer, takes it not as it is, or not again."""
+AWAY, NO_KEY = "server-away", "key-refused"
+"""Why a server takes no journal now: it does not answer, or does not know the key."""
+FAILED, REFUSED, DELETED = "server-failed", "server-refused", "job-deleted"
+"""Why it has not taken this one: it fails over it, takes it not as it is, or not again."""
 
 
 class Problem(NamedTuple):
@@ -58,7 +60,9 @@ class Problem(NamedTuple):
 
 
 class NotTaken(Exception):
-    """A server did not take a journal or show a score; `code` is AWAY, REFUSED or DELETED."""
+    """A server did not take a journal or show a score; `code` is AWAY, NO_KEY, FAILED, REFUSED or
+    DELETED.
+    """
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -112,15 +116,13 @@ def sync(
     GramwattError of the store.
     """
     result = SyncResult()
-    homes = spool.journal_homes(config.home)
-    folders = [
-        folder for home in homes for folder in spool.folders(home, job_id) if _close(folder, result)
-    ]
+    home = spool.usable_home(config.home)
+    folders = [folder for folder in spool.folders(config.home, job_id) if _close(folder, result)]
     if job_id:
-        result.closed += _close_neighbours(homes, job_id)
+        result.closed += _close_neighbours(config.home, job_id)
     by_server = _by_server(config, folders, result)
     for server, own in by_server.items():
-        _send(config, homes[0], server, each(own, "sending") if shown else own, result)
+        _send(config, home, server, each(own, "sending") if shown else own, result)
     if config.server is not None or (job_id and by_server):
         result.server = config.server or next(iter(by_server))
         return result
@@ -129,8 +131,7 @@ def sync(
         result.waiting = sorted({folder.job_id for folder in local})
         return result
     with busy("ingesting journals") if shown else nullcontext():
-        for home in homes:
-            result.scored += store.ingest(home, job_id)
+        result.scored = store.ingest(config.home, job_id)
     result.running = sorted({folder.job_id for folder in local if folder.is_live()})
     return result
 
@@ -141,21 +142,21 @@ def score_behind(config: Config, store: LocalStore) -> None:
     One process does it at a time, and a second waits: it finds what ended meanwhile, so that any
     further one has nothing to do. Raises OSError when no home can be used.
     """
-    homes = spool.journal_homes(config.home)
-    next_in_line = spool.acquire(homes[-1] / "sync-next.lock")
+    writable = spool.usable_home(config.home, spool.LEAST_FREE_B)
+    next_in_line = spool.acquire(writable / "sync-next.lock")
     if next_in_line is None:
         return
-    at_work = os.open(homes[-1] / "sync.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    at_work = os.open(writable / "sync.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(at_work, fcntl.LOCK_EX)
     os.close(next_in_line)  # the next one may find what this one has looked past
     time.sleep(GRACE_S)
-    for home in homes:
-        for folder in spool.folders(home)[-NEIGHBOURS:]:
-            if folder.server() is None and folder.unclosed():
-                close_dead(folder)
-        ended = [f.job_id for f in spool.folders(home) if time.time() - f.changed_at() >= GRACE_S]
-        for job_id in dict.fromkeys(ended):
-            store.ingest(home, job_id)
+    for folder in spool.folders(config.home)[-NEIGHBOURS:]:
+        if folder.server() is None and folder.unclosed():
+            close_dead(folder)
+    spooled = spool.folders(config.home)
+    ended = [folder.job_id for folder in spooled if time.time() - folder.changed_at() >= GRACE_S]
+    for job_id in dict.fromkeys(ended):
+        store.ingest(config.home, job_id)
     os.close(at_work)
 
 
@@ -197,9 +198,9 @@ def _close(folder: SpoolFolder, result: SyncResult) -> bool:
     return True
 
 
-def _close_neighbours(homes: Sequence[Path], job_id: str) -> list[str]:
+def _close_neighbours(home: Path, job_id: str) -> list[str]:
     """Close the newest dead jobs of this node but this one; their ids."""
-    others = [f for home in homes for f in spool.folders(home) if f.job_id != job_id]
+    others = [folder for folder in spool.folders(home) if folder.job_id != job_id]
     newest = others[-NEIGHBOURS:]
     return [folder.job_id for folder in newest if folder.unclosed() and close_dead(folder)]
 
@@ -218,10 +219,10 @@ def _send(
                     if folder.is_closed():
                         spool.discard(folder)
                     continue
-                later = " and `gramwatt sync` sends it" if error.code == AWAY else ""
+                later = " and `gramwatt sync` sends it" if error.code in (AWAY, FAILED) else ""
                 text = f"{error}; the journal stays spooled{later}"
                 result.problems.append(Problem(error.code, text))
-                if error.code == AWAY:
+                if error.code in (AWAY, NO_KEY):  # of the others too
                     return
 
 
@@ -348,11 +349,22 @@ def _too_large(url: str, what: str, body: bytes) -> str:
     return f"{plain_address(url)} answers 413 to {what} of {len(body)} B; {remedy}"
 
 
-def _post(session: Session, url: str, body: bytes) -> dict[str, Any]:
+def try_server(server: str, key: str | None, limit_s: float) -> None:
+    """Send a server no line with this key, within `limit_s` [s]; raises NotTaken, as an upload."""
+    with new_session(key, repeats=False) as session:
+        url = f"{server}/v1/jobs/none/records"
+        _post(session, url, b"", limit_s, plain_address(server))
+
+
+def _post(
+    session: Session, url: str, body: bytes, limit_s: float | None = None, shown: str = ""
+) -> dict[str, Any]:
+    shown = shown or plain_address(url)
     headers = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
-    shown = plain_address(url)
     try:
-        answer = exchange(session, "POST", url, ANSWER_LIMIT_S, data=body, headers=headers)
+        answer = exchange(
+            session, "POST", url, limit_s or ANSWER_LIMIT_S, data=body, headers=headers
+        )
     except Unanswered as error:
         raise NotTaken(AWAY, f"{shown} {error}") from None
     return _checked_answer(answer, shown, body.count(b"\n"))
@@ -363,17 +375,12 @@ def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
 
     Raises NotTaken, or TooLarge.
     """
-    status = answer.status
+    status, document = answer.status, answer.document()
     if status == 413:
         raise TooLarge
-    if status in (408, 425, 429) or status >= 500:
-        later = answer.headers.get("Retry-After", "")
-        text = f" and asks to come again in {later} s" if later.isdecimal() else ""
-        raise NotTaken(AWAY, f"{shown} answers {status}{text}")
-    if 300 <= status < 400 and (place := answer.headers.get("Location")):
-        raise NotTaken(AWAY, f"{shown} redirects to {place[:200]}; check the address")
-    document = answer.document()
-    if document is None or (answer.ok and _answered_lines(document) < lines):
+    if status == 500:  # it fails over these lines, perhaps not over others
+        raise NotTaken(FAILED, f"{shown} {answer.strange}")
+    if answer.later or document is None or (answer.ok and _answered_lines(document) < lines):
         raise NotTaken(AWAY, f"{shown} {answer.strange}")
     if not answer.ok:
         reason = document.get("detail") or "check the server address and the key"
@@ -382,9 +389,13 @@ def _checked_answer(answer: Answer, shown: str, lines: int) -> dict[str, Any]:
             raise NotTaken(DELETED, f"{shown}: {text}")
         if (status, document.get("code")) == (404, "unknown-job"):
             raise NotThere(REFUSED, f"{shown} refuses with {status}: {text}")
-        if status == 401:
-            text += "; give a key by GRAMWATT_API_KEY or `gramwatt login`"
-        raise NotTaken(REFUSED, f"{shown} refuses with {status}: {text}")
+        if status in (401, 403):
+            text = (
+                f"{text.rstrip('.')}; give a key that may by GRAMWATT_API_KEY or `gramwatt login`"
+            )
+        raise NotTaken(
+            NO_KEY if status == 401 else REFUSED, f"{shown} refuses with {status}: {text}"
+        )
     return document
 
 

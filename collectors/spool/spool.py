@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -63,6 +64,11 @@ def spool_root(home: Path) -> Path:
     return home / SPOOL
 
 
+def rejected_root(home: Path) -> Path:
+    """Return the folder that keeps journals with lines that were refused."""
+    return home / "rejected"
+
+
 def free_b(path: Path) -> int:
     """Return the room on a folder's disk for this user's files [B]; raises OSError without it."""
     disk = os.statvfs(path)
@@ -73,52 +79,77 @@ LEAST_FREE_B = 1_000_000
 """Room that a home must have for a job to begin there [B]: some hours of journal."""
 
 
+TRIED_B = 4096
+"""How much is written into a nameless file to see whether a folder takes files [B]."""
+
+
+def why_unusable(folder: Path, least_free_b: int = 0) -> str | None:
+    """Return why a folder, or where it will be made, takes no files, or has less room than
+    `least_free_b` [B]; None if it does. A quota, or no room for names, shows when one is written.
+    """
+    from tempfile import TemporaryFile
+
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with TemporaryFile(dir=place) as stream:
+            if least_free_b:
+                stream.write(bytes(TRIED_B))
+                stream.flush()
+        return "is on a full disk" if free_b(place) < least_free_b else None
+    except OSError as error:
+        return f"cannot be written ({files.why(error)})"
+
+
 def usable_home(home: Path, least_free_b: int = 0) -> Path:
-    """Return `home` when it can be written, else a private folder in the temporary directory.
+    """Return `home` when it can be written, else its private folder in the temporary directory.
 
     Each must have `least_free_b` [B] of room. Raises OSError when neither can be used.
     """
-    for path in (home, temporary_home()):
+    for path in (home, temporary_home(home)):
         try:
             files.folder(path)
-            owner = path.stat().st_uid
-            is_usable = os.access(path, os.W_OK | os.X_OK) and (
-                path == home or owner == os.getuid()
-            )
-            if is_usable and free_b(path) >= least_free_b:
-                return path
+            is_ours = path == home or path.stat().st_uid == os.getuid()
         except OSError:
             continue
+        if is_ours and why_unusable(path, least_free_b) is None:
+            return path
     room = " or has room" if least_free_b else ""
     raise OSError(f"neither {home} nor the temporary directory can be written{room}")
 
 
-def temporary_home() -> Path:
-    """Return where journals are while the home cannot be written or has no room; journals alone: a
+def temporary_home(home: Path) -> Path:
+    """Return where journals are while `home` cannot be written or has no room; journals alone: a
     store there would be another one, which is gone after a restart of the machine.
     """
-    from tempfile import gettempdir
-
-    return Path(gettempdir()) / f"gramwatt-{os.getuid()}"
-
-
-def journal_homes(home: Path) -> list[Path]:
-    """Return where journals may be: `home`, and where meters write while it has no room.
-
-    The last one is where they write now. Raises OSError when no home can be used.
-    """
-    homes = [usable_home(home)]
-    with contextlib.suppress(OSError):  # nowhere is room
-        homes.append(usable_home(home, LEAST_FREE_B))
-    return list(dict.fromkeys(homes))
+    name = zlib.crc32(os.fsencode(os.path.realpath(home)))
+    return files.temporary_folder().with_suffix(f".{name:08x}")
 
 
 def folders(home: Path, job_id: str | None = None) -> list[SpoolFolder]:
-    """Return the folders of the spool, or of one job, oldest change first."""
-    root = os.fspath(spool_root(home))
-    jobs = [os.path.join(root, job_id)] if job_id else [job.path for job in _scanned(root)]
+    """Return the folders of a home's spool, or of one job, oldest change first: also those that
+    meters have written elsewhere while the home took none.
+    """
+    elsewhere = temporary_home(home)
+    homes = [home, elsewhere] if _owner(elsewhere) == os.getuid() else [home]
+    roots = [os.fspath(spool_root(path)) for path in homes]
+    if job_id:
+        jobs = [os.path.join(root, job_id) for root in roots]
+    else:
+        jobs = [job.path for root in roots for job in _scanned(root)]
     nodes = [node.path for job in jobs for node in _scanned(job) if node.is_dir()]
     return [SpoolFolder(Path(path)) for path in sorted(nodes, key=lambda p: (_changed_at(p), p))]
+
+
+def waiting(home: Path) -> list[SpoolFolder]:
+    """Return the folders of ended jobs that no server has taken yet."""
+    return [row for row in folders(home) if row.server() is not None and not row.is_live()]
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
 
 
 def size_b(home: Path) -> int:
@@ -341,7 +372,7 @@ def reject(folder: SpoolFolder) -> Path:
 
     Raises OSError when it cannot be moved.
     """
-    target = folder.home / "rejected" / folder.job_id / folder.node
+    target = rejected_root(folder.home) / folder.job_id / folder.node
     files.folder(target.parent)
     serial = 1
     while target.exists():

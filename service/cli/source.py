@@ -214,12 +214,15 @@ def jobs_of(*, local: bool) -> Iterator[StoreJobs | ServerJobs]:
     """
     if local and not has_service():
         stop(2, f"--local needs the extra `service`; to install it: {install_command('service')}")
-    if local or not server.is_set():
-        with current_service() as service:
-            yield StoreJobs(service)
-    else:
-        with server.asked() as (client, where):
-            yield ServerJobs(client, where)
+    try:
+        if local or not server.is_set():
+            with current_service() as service:
+                yield StoreJobs(service)
+        else:
+            with server.asked() as (client, where):
+                yield ServerJobs(client, where)
+    finally:
+        server.report_waiting()
 
 
 def _short(job_id: str, ids: Sequence[str]) -> str:

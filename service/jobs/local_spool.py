@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,19 +119,12 @@ if TYPE_CHECKING:
 
 
 def open_store(home: Path) -> Service:
-    """Return the service over the store of `home`, with its tables created or upgraded.
-
-    Journals that are in the temporary home are those of the home that is set, and of its store.
-    """
+    """Return the service over the store of `home`, with its tables created or upgraded."""
     from gramwatt.service.config import from_environment
     from gramwatt.service.container import Service
     from gramwatt.service.store.migrate import upgrade
 
-    if home == spool.temporary_home():
-        config = replace(from_environment(), home=home)
-    else:
-        config = from_environment(home=home)
-    service = Service.open(config)
+    service = Service.open(from_environment(home=home))
     upgrade(service.store)
     return service
 

@@ -321,7 +321,7 @@ def test_doctor_names_each_package_of_the_extra_that_is_missing(environ, tmp_pat
     assert (found["state"], found["detail"]) == ("limited", said)
 
 
-FULL_B = 64 * 1024
+FULL_B = 16 * 2**20
 
 
 @pytest.fixture
@@ -347,22 +347,29 @@ def fill(folder: Path) -> None:
             return
 
 
-def test_a_job_on_a_full_disk_is_journaled_elsewhere_and_says_where(environ, full_disk, tmp_path):
+def test_a_job_on_a_full_disk_is_journaled_elsewhere_until_its_home_has_room(
+    environ, full_disk, tmp_path
+):
     fill(full_disk)
     names = {**environ, "GRAMWATT_HOME": str(full_disk / "h"), "TMPDIR": str(tmp_path)}
-    elsewhere = tmp_path / f"gramwatt-{os.getuid()}"
     code, (said, line) = ran(names, "--", "sh", "-c", "exit 4")
     assert code == 4
-    assert f"h is on a full disk; the job is journaled in {elsewhere}. [spool-elsewhere]" in said
-    found = re.search(r"More: `(GRAMWATT_HOME=\S+ gramwatt job [\w-]+)`", line)
-    assert found
-    show = found[1].replace("gramwatt job", f"{sys.executable} -m gramwatt job")
-    shown = subprocess.run(["sh", "-c", show], env=names, capture_output=True, text=True)
-    assert shown.returncode == 0
-    doctor = [sys.executable, "-m", "gramwatt", "doctor", "--json"]
-    done = subprocess.run(doctor, env=names, capture_output=True, text=True)
+    place = re.escape(f"{tmp_path}/gramwatt-{os.getuid()}.")
+    assert re.search(
+        rf"h cannot be written \(No space left on device\); the job is journaled in {place}", said
+    )
+    shown = re.search(r"More: `gramwatt (job [\w-]+)`, once \S+/h can be written", line)
+    assert shown, line
+    done = gramwatt(names, "doctor", "--json")
     (spool,) = [f for f in json.loads(done.stdout)["findings"] if f["what"] == "spool"]
-    assert (spool["state"], "0 MB free" in spool["detail"]) == ("limited", True)
+    assert (spool["state"], "No space left" in spool["detail"]) == ("limited", True)
+    (full_disk / "filler").unlink()
+    assert "exit code 4" in gramwatt(names, *shown[1].split()).stdout
+
+
+def gramwatt(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "gramwatt", *words]
+    return subprocess.run(line, env=environ, capture_output=True, text=True)
 
 
 def test_a_summary_that_cannot_be_written_in_the_end_keeps_the_exit_code(environ):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gramwatt.collectors.devices.shared_board import DeviceLocks
-from gramwatt.collectors.spool import spool
+from gramwatt.collectors.settings import files
 
 BOARD = "GPU-1"
 
@@ -43,7 +43,7 @@ def test_a_device_is_a_folder_inside_the_home_whatever_its_name(tmp_path, device
 def test_locks_are_no_other_users_to_make(tmp_path, monkeypatch):
     """The home takes none, and somebody else has made the temporary folder."""
     (tmp_path / "home").write_text("a file")
-    monkeypatch.setattr(spool, "temporary_home", lambda: tmp_path / "temporary")
+    monkeypatch.setattr(files, "temporary_folder", lambda: tmp_path / "temporary")
     locks = DeviceLocks(tmp_path / "home", "mine")
     locks.acquire(BOARD)
     assert locks.failure == ""

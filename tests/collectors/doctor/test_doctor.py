@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -19,10 +19,11 @@ from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import answer, examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
 from gramwatt.collectors.settings.config import Config, resolve
-from gramwatt.collectors.settings.keys import ensure_home_key
+from gramwatt.collectors.spool.spool import SpoolFolder, reject, remember_server
 from gramwatt.collectors.track import session
 from gramwatt.sci.score.assess import grade as grade_of
 from tests.collectors.doubles.synthetic import SyntheticNvml
+from tests.collectors.oddserver import OddServer
 from tests.collectors.rig import gpu
 from tests.collectors.vendor_fakes import write
 from tests.collectors.virtual_clock import VirtualClock
@@ -217,16 +218,46 @@ def test_the_spool_says_where_and_how_full(tmp_path):
     assert (full.state, full.fix) == ("limited", "gramwatt sync")
 
 
-def test_a_server_without_a_key_for_it_is_found_out_before_it_refuses_a_journal(tmp_path):
-    config = Config(server="https://gramwatt.example/", home=tmp_path)
-    result = places.server(config, lambda *_: 200)
-    assert (result.state, "no key is set" in result.detail) == ("limited", True)
-    assert "GRAMWATT_API_KEY" in str(result.fix)
-    # The key of this user's own server is result in the home; no setting is needed there.
-    ensure_home_key(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as mine:
-        here = Config(server=f"http://127.0.0.1:{mine.getsockname()[1]}", home=tmp_path)
-        assert places.server(here, lambda *_: 200).state == "ok"
+UNKNOWN = b'{"code": "unauthorised", "detail": "the key is unknown, revoked or expired"}'
+TAKEN = b'{"accepted": 0, "duplicate": 0, "rejected": [], "acknowledged": []}'
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "state", "text"),
+    [
+        (b"200 OK", TAKEN, "ok", "takes journals"),
+        (b"401 Unauthorized", UNKNOWN, "limited", "the key is unknown, revoked or expired"),
+        (b"403 Forbidden", b'{"detail": "this needs ingest"}', "limited", "this needs ingest"),
+        (b"200 OK", b"<html>Sign in</html>", "missing", "not as gramwatt does; check the address"),
+        (b"302 Found\r\nLocation: http://sign.in/", b"", "missing", "redirects to http://sign.in/"),
+        (b"500 Oops", b"{}", "limited", "answers 500"),
+    ],
+)
+def test_the_doctor_hears_of_a_server_what_a_journal_would(tmp_path, head, body, state, text):
+    lines = b"HTTP/1.1 " + head, b"Content-Length: %d" % len(body), b"Connection: close", b"", body
+    other = OddServer(b"\r\n".join(lines))
+    try:
+        result = places.server(Config(server=other.url, api_key="gw_x", home=tmp_path))
+    finally:
+        other.stop()
+    assert (result.state, text in result.detail) == (state, True), result.detail
+    assert f"{other.url} " in result.detail
+    assert (result.fix is None) == (state == "ok")
+
+
+def test_journals_that_a_server_has_not_taken_are_not_well(tmp_path):
+    journal = tmp_path / "spool" / "job-1" / "n-1"
+    remember_server(journal, "https://gramwatt.example")
+    (journal / "aaaaaaaaaaaa.jsonl").write_bytes(b"{}\n")
+    os.utime(journal / "aaaaaaaaaaaa.jsonl", (1, 1))
+    (journal / "server.json").touch()
+    result = places.spool(Config(home=tmp_path))
+    assert (result.state, result.fix) == ("limited", "gramwatt sync")
+    kept = reject(SpoolFolder(journal))
+    result = places.spool(Config(home=tmp_path))
+    assert (result.state, str(tmp_path / "rejected") in result.detail) == ("limited", True)
+    shutil.rmtree(kept.parents[1])
+    assert places.spool(Config(home=tmp_path)).state == "ok"
 
 
 def test_every_wrong_setting_is_told(home, monkeypatch):

@@ -18,8 +18,7 @@ from gramwatt.collectors.host import model
 from gramwatt.collectors.host.machine import Machine, is_virtual, this_machine
 from gramwatt.collectors.host.model import Load, power_of
 from gramwatt.collectors.host.share import JobProcesses, Process, Strays
-from gramwatt.collectors.settings import proc
-from gramwatt.collectors.spool import spool
+from gramwatt.collectors.settings import files, proc
 from gramwatt.sci.figures.host_model import RANGES
 from tests.collectors.host.bench import HostBench
 from tests.collectors.host.test_rapl import Bench
@@ -314,7 +313,7 @@ def test_what_the_model_gave_is_not_called_rapl(bench):
 @pytest.fixture
 def refuse(monkeypatch, tmp_path):
     """Makes files below a folder such that they cannot be locked."""
-    monkeypatch.setattr(spool, "temporary_home", lambda: tmp_path / "temporary")
+    monkeypatch.setattr(files, "temporary_folder", lambda: tmp_path / "temporary")
     locked = fcntl.flock
 
     def refuse(below: Path) -> None:

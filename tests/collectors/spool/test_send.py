@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gramwatt.collectors.settings import http
+from gramwatt.collectors.settings.config import Config
 from gramwatt.collectors.spool import send, spool
 from tests.collectors.oddserver import OddServer
 
@@ -240,3 +241,24 @@ def test_a_kept_connection_that_the_server_closes_is_opened_again(server, folder
             with pytest.raises(send.NotTaken, match="not yours"):
                 send.upload(folder, "job", [line("a", 1)], server.url, session)
     assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "sent_of_three", "code"),
+    [(401, 0, "key-refused"), (503, 0, "server-away"), (500, 2, "server-failed")],
+)
+def test_one_odd_journal_holds_up_no_other_and_a_refused_key_is_tried_once(
+    server, tmp_path, status, sent_of_three, code
+):
+    for name in "abc":
+        folder = tmp_path / "spool" / name / "n-1"
+        folder.mkdir(parents=True)
+        (folder / "w.jsonl").write_bytes(line("w", 1) + b"\n")
+        spool.remember_server(folder, server.url)
+    server.statuses, server.headers = [status], {"Retry-After": "99"}
+    result = send.SyncResult()
+    send._send(Config(), tmp_path, server.url, spool.folders(tmp_path), result)
+    assert len(result.sent) == len(server.bodies) == sent_of_three
+    assert [problem.code for problem in result.problems] == [code]
+    assert "the journal stays spooled" in result.problems[0].text
+    assert len(spool.folders(tmp_path)) == 3  # none is dropped

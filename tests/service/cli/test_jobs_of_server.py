@@ -10,11 +10,13 @@ import pytest
 
 from gramwatt.collectors.settings.config import user_file
 from gramwatt.collectors.settings.keys import store_key
+from gramwatt.collectors.spool.spool import remember_server
 from gramwatt.service.access.keys import create_key
 from gramwatt.service.app import create_app
 from gramwatt.service.jobs.documents import job_document, job_head
 from gramwatt.service.months.report import month_report
 from gramwatt.service.store.columns import to_text
+from tests.collectors.oddserver import OddServer
 from tests.journals import START
 from tests.service.cli.command import gramwatt
 from tests.service.keyed import add, store_of
@@ -168,6 +170,42 @@ def test_a_server_without_an_answer_is_one_sentence(with_key, monkeypatch, comma
     code, out, err = gramwatt(*command)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert words in err
+
+
+PAGE = b"HTTP/1.1 %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+ODD = {
+    b"502 Bad Gateway": (b"<html>", "answers 502; "),
+    b"200 OK": (b"<html>Sign in", "answers 200, not as gramwatt does; check the address"),
+    b"302 Found\r\nLocation: http://sign.in/": (b"", "redirects to http://sign.in/; check the"),
+    b"200 Fine": (b"{}", "answers in another form"),
+}
+
+
+@pytest.mark.parametrize("command", [("jobs",), ("job", "last"), ("top", "--once")])
+@pytest.mark.parametrize("head", ODD, ids=bytes.decode)
+def test_an_address_where_another_server_answers_is_one_sentence(monkeypatch, command, head):
+    body, words = ODD[head]
+    other = OddServer(PAGE % (head, len(body), body))
+    try:
+        monkeypatch.setenv("GRAMWATT_SERVER", other.url)
+        at = ("--server", other.url) if command[0] == "top" else ()
+        code, out, err = gramwatt(*command, *at)
+    finally:
+        other.stop()
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert words in err
+
+
+@pytest.mark.parametrize("command", [("jobs", "--local"), ("job", "last", "--local"), ("jobs",)])
+def test_jobs_that_wait_for_a_server_are_named_where_they_are_missing(home, monkeypatch, command):
+    monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:9")
+    journal = home / "spool" / "job-1" / "n-1"
+    remember_server(journal, "http://127.0.0.1:9")
+    (journal / "w.jsonl").write_bytes(b"{}\n")
+    os.utime(journal / "w.jsonl", (1, 1))
+    err = gramwatt(*command)[2]
+    text = "gramwatt: 1 job of this machine not sent to http://127.0.0.1:9 yet; see `gramwatt sync`"
+    assert err.splitlines()[-1] == text
 
 
 def test_a_text_of_no_job_or_of_several_says_what_to_do(with_key):

@@ -61,10 +61,10 @@ def test_a_server_that_refuses_or_is_away_is_one_line(address, monkeypatch):
     monkeypatch.setenv("GRAMWATT_API_KEY", "gw_wrong_key")
     code, out, err = top("--server", address)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert "needs a key of scope read: set GRAMWATT_API_KEY" in err
+    assert f"`gramwatt login {address}` stores one of scope read" in err
     code, out, err = top("--server", "http://127.0.0.1:9")
     assert (code, out) == (1, "")
-    assert "http://127.0.0.1:9 does not answer" in err
+    assert "http://127.0.0.1:9 cannot be reached" in err
 
 
 def test_an_address_that_is_none_is_wrong_usage(home):
@@ -92,4 +92,4 @@ def test_a_server_that_goes_away_is_said_after_the_screen_is_given_back(light, m
         os.close(ours)
     assert child.wait(60) == 1
     leave_screen = b"\x1b[?1049l"
-    assert f"{address} does not answer".encode() in shown.partition(leave_screen)[2]
+    assert f"{address} cannot be reached".encode() in shown.partition(leave_screen)[2]

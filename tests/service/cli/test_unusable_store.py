@@ -63,6 +63,6 @@ def test_journals_of_the_temporary_home_go_into_no_store_there(environ, monkeypa
     folder.mkdir(parents=True)
     (folder / "w1.jsonl").write_bytes(b"".join(line + b"\n" for line in lines(journal("job-1"))))
     with pytest.raises(StoreError, match="Not a directory"):
-        local_store.ingest(elsewhere)
+        local_store.ingest(home)
     assert folder.exists()
     assert not list(environ.rglob("gramwatt.db"))
