@@ -87,6 +87,8 @@ class NodeJob(Struct, frozen=True):
     random: Random
     put: Put
     notify: Notify
+    save_soon: Callable[[], None] = lambda: None
+    """Journals everything, once the first readings are better known."""
 
     def emit(self, device_id: str, interval: Interval) -> None:
         """Journal a finished interval."""
@@ -555,8 +557,9 @@ class Sampler:
             self._tick_between(now_ns)
         awaited = self.awaits_start
         self._plan()
-        if awaited:
+        if awaited and not self.awaits_start:
             self._put_changes()
+            self._job.save_soon()
 
     def stop(self, stop_ns: int) -> None:
         """Take the final readings, up to the stop [ns]."""

@@ -13,18 +13,17 @@ from typing import Any
 
 from msgspec import field
 
-from gramwatt.collectors.devices.board import DevicePort, Notify, Place, ports
+from gramwatt.collectors.devices.board import DevicePort, Place, ports
 from gramwatt.collectors.devices.counter import POLL_NS
 from gramwatt.collectors.devices.library import Crashes
-from gramwatt.collectors.devices.sampler import NodeJob, Put, Sampler
+from gramwatt.collectors.devices.sampler import NodeJob, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
 from gramwatt.collectors.host.devices import Access, HostDevices
 from gramwatt.collectors.host.share import JobProcesses
 from gramwatt.collectors.serving.poll import Poller
 from gramwatt.collectors.serving.presets import Server
-from gramwatt.collectors.settings.clock import NEVER_NS, NS_PER_S, Clock, Timeline
+from gramwatt.collectors.settings.clock import NEVER_NS, NS_PER_S, Clock
 from gramwatt.collectors.settings.proc import boot_id, process_start_ns
-from gramwatt.collectors.spool.intervals import Schedule
 
 
 class Dependencies(Access):
@@ -50,10 +49,7 @@ class DeviceManager:
     def __init__(
         self,
         dependencies: Dependencies,
-        timeline: Timeline,
-        node: str,
-        put: Put,
-        notify: Notify,
+        job: NodeJob,
         folder: Path,
         crashes: Crashes,
     ) -> None:
@@ -67,13 +63,13 @@ class DeviceManager:
         self._dependencies = dependencies
         self._folder = folder
         self._crashes = crashes
-        self._job = NodeJob(
-            node, timeline, Schedule(timeline.start_ns), dependencies.random, put, notify
-        )
+        self._job = job
         self._job_id = job_id = folder.parent.name
-        self._locks = DeviceLocks(folder.parents[2], job_id, node)
+        self._locks = DeviceLocks(folder.parents[2], job_id, job.node)
         processes = Processes(lambda: self.pids, job_id)
-        self._boards = SharedBoards(self._locks, processes, dependencies.environ, put, notify)
+        self._boards = SharedBoards(
+            self._locks, processes, dependencies.environ, job.put, job.notify
+        )
         self._groups: list[Sampler] = []
         self._host: HostDevices | None = None
         self._parts: list[Sampler | HostDevices] = []
@@ -85,11 +81,6 @@ class DeviceManager:
         self._environs: list[tuple[Mapping[str, str], int]] = []
         self._retry_at_ns: dict[Sampler | HostDevices | None, int] = {}
         """When what has raised is tried again [ns]; None is the host that has not begun."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """Return where intervals are cut."""
-        return self._job.schedule
 
     @property
     def driver(self) -> str | None:
@@ -159,11 +150,6 @@ class DeviceManager:
         if None in self._retry_at_ns:
             self._guarded(None, self._begin_host)
 
-    @property
-    def awaits_start(self) -> bool:
-        """True while the first readings still wait for the counters' ticks."""
-        return any(group.awaits_start for group in self._groups)
-
     def add_boundary(self, time_ns: int) -> None:
         """End open intervals at a window's edge [ns], where they can be read at once."""
         for part in self._parts:
@@ -187,7 +173,7 @@ class DeviceManager:
 
     def stop(self, stop_ns: int) -> None:
         """Take the final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
-        self.schedule.end_ns = stop_ns
+        self._job.schedule.end_ns = stop_ns
         self._retry_at_ns.clear()  # a last time
         for part in self._parts:
             self._guarded(part, part.stop, stop_ns)

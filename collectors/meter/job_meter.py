@@ -18,6 +18,7 @@ from gramwatt import __version__
 from gramwatt.collectors.devices.board import selecting_variables
 from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
+from gramwatt.collectors.devices.sampler import NodeJob
 from gramwatt.collectors.devices.visibility import reserves
 from gramwatt.collectors.meter.device_manager import Dependencies, DeviceManager
 from gramwatt.collectors.serving.count import ServerCounts
@@ -30,7 +31,7 @@ from gramwatt.collectors.settings.files import first_notice_today
 from gramwatt.collectors.settings.launches import REPORTER, declared_job, launched_elsewhere
 from gramwatt.collectors.settings.orchestrators import rank, scheduler_ids, scheduler_tags
 from gramwatt.collectors.spool.counts import CountedSoFar, Process, Processes, WindowRecorder
-from gramwatt.collectors.spool.intervals import moment
+from gramwatt.collectors.spool.intervals import Schedule, moment
 from gramwatt.collectors.spool.score import Requests
 from gramwatt.collectors.spool.spool import (
     LEAST_FREE_B,
@@ -127,6 +128,7 @@ class JobMeter:
         self.closed = False
         self.wants_lines = False
         self.devices: DeviceManager | None = None
+        """None where they could not be asked at all."""
         self.notices: list[str] = []
         self.advice: list[tuple[str, str]] = []
         """Notices for the user now: code and sentence."""
@@ -139,6 +141,7 @@ class JobMeter:
         self._state = begin.state
         base = {"job_id": self.job_id, "node": self.node, "writer": begin.writer}
         self.timeline = self._timeline(spooled)
+        self._schedule = Schedule(self.timeline.start_ns)
         self.job_start_ns = int(self._state.get("begin_ns") or 0)
         """When the job began on this node [ns]; 0 while a command waits for the first reading."""
         if self.role != COMMAND:
@@ -185,8 +188,7 @@ class JobMeter:
         lines += self._new_lines()
         if not self.job_start_ns:  # now, or with a command that did not wait for the reading
             self.job_start_ns = self._at(self.processes.deciding()[0].begin_ns)
-            if self.devices is not None:
-                self.devices.schedule.begin_ns = self.job_start_ns
+            self._schedule.begin_ns = self.job_start_ns
         self._say(ready=True, home=str(self.home))
         self._put_job()
         for process, line in lines:
@@ -221,8 +223,8 @@ class JobMeter:
             early_ns = LOOK_EARLY_NS if now_ns >= self._reads_at_ns else 0
             if now_ns >= min(self._look_at_ns() - early_ns, self._open_at_ns):
                 self._look(now_ns)
-            if not self.closed:
-                self._read_due(now_ns)
+            if self.devices is not None and not self.closed:
+                self.devices.tick()
         finally:
             if now_ns >= self._open_at_ns and not self.closed:
                 self._watch_size(now_ns)
@@ -343,15 +345,17 @@ class JobMeter:
 
     def _begin_devices(self) -> None:
         """Take the first readings; a command begins after them, or has begun meanwhile."""
-        devices = DeviceManager(
-            self.dependencies,
-            self.timeline,
+        crashes = Crashes(Path(self.memory.path).parent, after_death=self._start.after_death)
+        job = NodeJob(
             self.node,
+            self.timeline,
+            self._schedule,
+            self.dependencies.random,
             self.journal.put,
             self.notify,
-            self.journal.folder,
-            Crashes(Path(self.memory.path).parent, after_death=self._start.after_death),
+            self.save_soon,
         )
+        devices = DeviceManager(self.dependencies, job, self.journal.folder, crashes)
         if command_ns := self.processes.deciding()[0].begin_ns:
             self.job_start_ns = self.job_start_ns or self._at(command_ns)
         for process in self.processes.deciding():
@@ -475,13 +479,6 @@ class JobMeter:
             self.devices.add_boundary(edge_ns)
         self.windows.record(process.name, message, start_ns, end_ns)
 
-    def _read_due(self, now_ns: int) -> None:
-        if self.devices is not None:
-            awaited = self.devices.awaits_start
-            self.devices.tick()
-            if awaited and not self.devices.awaits_start:
-                self.save_soon()  # the first reading is better known now
-
     def _put_job(
         self, software: dict[str, Any] | None = None, declared: Config | None = None
     ) -> None:
@@ -590,7 +587,7 @@ class JobMeter:
         return {**state, **self.devices.state()} if self.devices else state
 
     def _watch_size(self, now_ns: int) -> None:
-        if self.devices is None or now_ns < self._size_at_ns:
+        if now_ns < self._size_at_ns:
             return
         self._size_at_ns = now_ns + SIZE_EVERY_NS
         waits = not self._disk_takes_lines and len(self.journal.pending) > PENDING_MAX
@@ -602,7 +599,7 @@ class JobMeter:
                 "the spool is over its size limit; run `gramwatt sync`. Intervals are 300 s long."
             )
             self.notify("spool-resolution", text)
-        self.devices.schedule.coarse = full or waits
+        self._schedule.coarse = full or waits
 
     def _guarded(self, what: str, action: Callable[..., object], *arguments: Any) -> None:
         try:

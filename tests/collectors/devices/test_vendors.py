@@ -454,6 +454,9 @@ def test_a_mac_has_the_chip_of_its_maker():
 PROBE = """
 import json, sys
 from pathlib import Path
+from random import Random
+from gramwatt.collectors.devices.sampler import NodeJob
+from gramwatt.collectors.spool.intervals import Schedule
 from gramwatt.collectors.meter.device_manager import Dependencies
 from gramwatt.collectors.settings.clock import Clock, Timeline
 from gramwatt.collectors.meter.device_manager import DeviceManager
@@ -464,9 +467,9 @@ clock, bare = Clock(), Place(Path(sys.argv[1]), {}, "linux", "x86_64")
 around = Dependencies(environ={}, ports=lambda _: ports(bare))
 timeline = Timeline.from_mark(clock, clock.mono_ns(), clock.wall_ns())
 folder = Path(sys.argv[1]) / "home/spool/job/n-1"
-devices = DeviceManager(
-    around, timeline, "n-1", lambda *a, **k: None, lambda *a: None, folder, Crashes(folder)
-)
+schedule = Schedule(timeline.start_ns)
+job = NodeJob("n-1", timeline, schedule, Random(1), lambda *a, **k: None, lambda *a: None)
+devices = DeviceManager(around, job, folder, Crashes(folder))
 devices.begin(None, timeline.start_ns)
 print(json.dumps(sorted(sys.modules)))
 """
