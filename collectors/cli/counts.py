@@ -26,8 +26,8 @@ from gramwatt.sci.records.records import AMOUNT_MOST, UNIT_PATTERN
 
 LARGEST_B = 64 * 2**20
 """Size of the largest file that is read."""
-_ADDRESS = re.compile(r"[^=/]+:(\d+(/|=|$)|.*@|//)", re.IGNORECASE)
-"""A server without its scheme: a unit has no colon."""
+_ADDRESS = re.compile(r"[^=/]+:(\d+(/|=|$)|.*@)|.*://")
+"""A server without its scheme, or not at the begin: a unit has no colon."""
 _Stamp = tuple[int, int, int] | None
 
 

@@ -201,13 +201,16 @@ class ServerCounts:
         if later_s < -1.0 or (watched.high_ns and not lower):
             watched.in_turn = True
             self._report(server, IN_TURN)
-        watched.high_ns = (watched.high_ns or watched.at_ns) if lower else 0
+        if not lower:
+            watched.high_ns = 0
+            return False
+        watched.high_ns = watched.high_ns or watched.at_ns
         held = adjacent and (watched.in_turn or at_ns - watched.high_ns < HELD_NS)
         for series in lower:
             del (samples if held else before)[series]
-        if lower and not held:
+        if not held:
             watched.high_ns, watched.in_turn = 0, False
-        return bool(lower) and not held
+        return not held
 
     def _preset(
         self, server: Server, watched: _Watched, samples: Mapping[Series, float], at_ns: int
@@ -243,9 +246,9 @@ class ServerCounts:
             self._report(server, f"{why}; what it did since is not counted")
         elif watched.high_ns and not watched.in_turn:
             self._report(server, "counted less in its last minute than before, which is left out")
-        if watched.at_ns and not watched.values:
-            self._report_no_counter(server)
         if not watched.values:
+            if watched.at_ns:
+                self._report_no_counter(server)
             return
         for (unit, phase), ways in server.counted(watched.preset).items():
             elsewhere = (unit, phase) in server.metrics and (unit, phase) in self.totals

@@ -27,7 +27,7 @@ LAST_LIMIT_S = 0.5
 """The same for the reading at the job's end, which its user waits for."""
 LARGEST_B = 16 * 2**20
 ADVICE = dict.fromkeys((401, 403), "; a key that it asks for is given as http://KEY@HOST:PORT")
-ADVICE |= dict.fromkeys((404, 501), ": are its metrics switched on, and at this address?")
+ADVICE |= dict.fromkeys((404, 501), "; see that its metrics are switched on, and at this address")
 """What to do about a status."""
 START_TIME = "process_start_time_seconds"
 """When the server's process began, as Prometheus' client libraries give it [Unix time, s]."""

@@ -107,6 +107,7 @@ def test_a_misspelt_unit_gets_a_close_match_wherever_it_is_named(environ, tmp_pa
             "'vlm' is not a preset; they are vllm, sglang",
         ),
         (("--count-metric", "n_total=image"), "name the server too"),
+        (("--count-from", "vllm=http://h:1"), "write a server as http://HOST:PORT[=PRESET]"),
         (
             ("--count-from", "localhost:8000=vllm"),
             "'localhost:8000=vllm': write a server as http://",

@@ -210,6 +210,11 @@ VLLM = (DATA / "vllm.txt").read_text("utf-8").replace(START_TIME, "other")
 UNREAD = "could not be read, so nothing of it is counted"
 UNCOUNTED = {
     "nobody listens": (OWN, ["Connection refused"] * 3, [f"{UNREAD}: Connection refused."]),
+    "not one of a preset": (
+        f"{OWN}=vllm",
+        ["Connection refused"],
+        [f"{UNREAD}: Connection refused."],
+    ),
     "not admitted, then ended": (
         OWN,
         ["it answers HTTP 401", "Connection refused"],
