@@ -98,7 +98,7 @@ class Neuron(DevicePort):
         if self._power_w[self._names[index]] is None:
             return (
                 "the driver gives percent of a power that AWS does not publish, and the catalog "
-                f"lacks idle or rated power of {self._names[index]}; the energy stays unknown"
+                f"lacks idle or rated power of {self._names[index]}, which an overlay can have"
             )
         return "the driver has no power figure for it"
 

@@ -132,7 +132,7 @@ class Tpu(LibraryPort):
         """Return why: no watts are published."""
         return (
             "libtpu gives a duty cycle and no power, and the catalog lacks idle or rated power of "
-            f"{self._name}; the energy stays unknown"
+            f"{self._name}, which an overlay can have"
         )
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
