@@ -56,13 +56,12 @@ class Bench(HostBench):
         self.meter.tick()
 
     def say(self, from_s: float, to_s: float, cpu_w: float, ram_w: float | None = None) -> None:
-        """A reading of RAPL, or with `ram_w` of a Raspberry Pi 5's power controller."""
+        """A reading of a Raspberry Pi 5's power controller."""
         ends = {"from_ns": self.boot_ns(from_s), "to_ns": self.boot_ns(to_s)}
-        rapl, pmic = ("codecarbon-rapl", "measured"), ("codecarbon-pmic", "integrated")
-        counters = {"cpu": (*(rapl if ram_w is None else pmic), cpu_w * (to_s - from_s))}
+        energy_j = {"cpu": cpu_w * (to_s - from_s)}
         if ram_w is not None:
-            counters["ram"] = (*pmic, ram_w * (to_s - from_s))
-        self.process.say(**ends, counters=counters)
+            energy_j["ram"] = ram_w * (to_s - from_s)
+        self.process.say(**ends, energy_j=energy_j)
 
     def reading(self, from_s: float, to_s: float, cpu_w: float, ram_w: float | None = None) -> None:
         self.say(from_s, to_s, cpu_w, ram_w)
