@@ -397,7 +397,7 @@ class EnergyMeter:
             counted_w = j_from_mj(counter_mj - base.counter_mj) / span_s
             if abs(power_w - counted_w) <= AGREE_FRACTION * power_w and power_w < SANITY_W:
                 self._set_limits(self.limit_w, power_w)
-                self._report("above")
+                self._report("odd")
                 return reading
             self._report("impossible")
         return reading._replace(power_mw=None, mean_mw=None)
@@ -733,7 +733,7 @@ _FAULTS = {
     "absent": ("meter-source-absent", "the energy counter stopped answering; power is integrated."),
     "gap": ("meter-gap", "neither counter nor power could be read for a while."),
     "nothing": ("meter-gap", "its power sensor says less than a powered board draws; not used."),
-    "above": ("meter-cross-check", "it draws more than its limit by counter and power; believed."),
+    "odd": ("meter-cross-check", "its power fits no such board, but the counter agrees; believed."),
     "impossible": ("meter-gap", "its power sensor gave more than it can draw; that is left out."),
 }
 """Notice code and sentence of each fault."""

@@ -336,9 +336,13 @@ class SharedLedger(Ledger):
 
     def _report_other_processes(self) -> None:
         processes = self._boards.processes
-        visible = [user.pid for user in self._users() or () if processes.visible(user.pid)]
-        if any(not processes.ours(pid) for pid in visible):
-            text = f"{self._board.name}: other processes use it. It is billed whole, because it is "
+        pids = [user.pid for user in self._users() or ()]
+        visible = [pid for pid in pids if processes.visible(pid)]
+        hidden, ours = len(pids) - len(visible), [pid for pid in visible if processes.ours(pid)]
+        # In a container all are hidden, and one of them is most often the job's.
+        if len(ours) < len(visible) or hidden > (0 if ours else 1):
+            others = "other processes" if ours or visible else f"{hidden} processes, not seen here,"
+            text = f"{self._board.name}: {others} use it. It is billed whole, because it is "
             text += f"reserved; set {SHARED_GPU}=1 if it is time-shared."
             self._boards.notify("gpu-shared", text)
 

@@ -69,6 +69,8 @@ BUSY = {"type": "square", "low_w": 100, "high_w": 500, "period_s": 40.0}
 ME = os.getpid()
 SOMEBODY = 1
 """Process 1 is there, and no descendant of ours."""
+HIDDEN = 4_100_000
+"""Above the kernel's highest id, as if of another namespace."""
 
 
 def process(pid: int, sm: float | None, memory_gib: float | None, **more: Any) -> dict[str, Any]:
@@ -90,6 +92,24 @@ def test_a_board_of_ones_own_is_billed_whole_idle_included(tmp_path):
     run(rig, 400, {})
     assert gpu_j(rig, "job", "measured") == pytest.approx(300 * 400, rel=1e-3)
     assert rig.notices("gpu-shared: ") == []
+
+
+@pytest.mark.parametrize(
+    ("pids", "who"),
+    [
+        ([HIDDEN], None),  # in a container, and most often the job's own
+        ([HIDDEN, HIDDEN + 1], "2 processes, not seen here, use it"),
+        ([ME, HIDDEN], "other processes use it"),  # as with hidepid
+        ([SOMEBODY], "other processes use it"),
+        ([ME], None),
+    ],
+)
+def test_a_reserved_board_that_others_may_be_on_is_named(tmp_path, pids, who):
+    rig = Rig(tmp_path, gpu(processes=[process(pid, 60, 8) for pid in pids]))
+    run(rig, 30, {})
+    assert gpu_j(rig, "job", "measured") == pytest.approx(30 * 250, rel=1e-3)
+    texts = rig.notices("gpu-shared: ")
+    assert [who in text for text in texts] == ([True] if who else [])
 
 
 def test_a_time_shared_board_is_billed_by_use_and_memory(tmp_path):
@@ -135,7 +155,7 @@ def test_idle_power_is_that_of_the_quietest_second_where_the_driver_gives_means(
 
 
 def test_processes_of_another_namespace_cannot_be_told_apart(tmp_path):
-    users = [process(4_100_000 + n, 10, 1) for n in range(4)]  # above the kernel's highest id
+    users = [process(HIDDEN + n, 10, 1) for n in range(4)]
     rig = Rig(tmp_path, gpu(processes=users))
     run(rig, 100, SHARED)
     assert gpu_j(rig) == pytest.approx(25_000 / 4, rel=1e-3)
