@@ -104,10 +104,11 @@ class Neuron(DevicePort):
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the devices of the job, by NEURON_RT_VISIBLE_CORES, in cores of each device."""
-        cores = text_of(self._devices[0] / "core_count") or ""
+        # Not by `core_count`, which is root's alone.
+        cores = len([*self._devices[0].glob("neuron_core[0-9]*")])
         logical = next((environ[name] for name in LOGICAL_CORES if name in environ), "")
         size = int(logical) if logical.isdecimal() else 1 + (self._names[0] in IN_PAIRS)
-        return visible(environ, boards, int(cores) // max(1, size) if cores.isdecimal() else 0)
+        return visible(environ, boards, cores // max(1, size))
 
     def _percent(self, index: int) -> float:
         path = self._devices[index] / "stats/power/utilization"

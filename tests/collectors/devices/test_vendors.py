@@ -297,7 +297,8 @@ def neuron_tree(
     for number in range(count):
         write(root, **{f"dev__neuron{number}": ""})
         write(root, **{f"{base}{number}__info__architecture__device_name": f"{name}\n"})
-        write(root, **{f"{base}{number}__core_count": "8" if name == "Trainium2" else "2"})
+        for core in range(8 if name == "Trainium2" else 2):
+            write(root, **{f"{base}{number}__neuron_core{core}__info__notify_delay": "-1"})
         if utilization is not None:
             write(root, **{f"{base}{number}__stats__power__utilization": utilization})
 
