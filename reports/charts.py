@@ -143,9 +143,17 @@ def _config(mark: str) -> dict[str, Any]:
 
 
 def stack(
-    name: str, title: str, figures: Mapping[str, Quantity | None], size: float, **more: Any
+    name: str,
+    title: str,
+    figures: Mapping[str, Quantity | None],
+    size: float,
+    *,
+    is_metered: bool,
+    **more: Any,
 ) -> list[Spec]:
-    """Return the bars of a column: a figure for each part, in units of `size`."""
+    """Return the bars of a column: a figure for each part, in units of `size`. Electricity that
+    mostly `is_metered` is not called estimated.
+    """
     return [
         {
             "name": name,
@@ -153,7 +161,7 @@ def stack(
             "rank": rank,
             "value": figure.value / size,
             "tip": tip(f"{title}, {part}", figure),
-            "estimated": is_estimate(figure),
+            "estimated": is_estimate(figure) and not (is_metered and part == PARTS[0]),
             **more,
         }
         for rank, (part, figure) in enumerate(figures.items())

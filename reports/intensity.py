@@ -58,7 +58,8 @@ def build(answer: IntensityDoc, now: datetime, plan: PlanDoc | None = None) -> D
             )
         ),
         _chart(answer.zone, steps, slots),
-        *(_plan_blocks(plan) if plan else []),
+        *([Text(plan.summary)] if plan else []),
+        *(_notices(plan.notices) if plan else []),
         Text(
             "Ranges hold eight times in ten. Hours that are not known have the annual value, which "
             "tells no hours apart."
@@ -141,7 +142,3 @@ def _chart(zone: str, steps: Sequence[Step], slots: Sequence[SlotDoc]) -> Chart:
 
 def _stamp(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _plan_blocks(plan: PlanDoc) -> list[Block]:
-    return [Text(plan.summary), *_notices(plan.notices)]

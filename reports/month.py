@@ -12,7 +12,6 @@ from msgspec.structs import asdict
 
 from gramwatt.reports import month_sections as details
 from gramwatt.reports.charts import (
-    PARTS,
     bar,
     stack,
     steps,
@@ -323,13 +322,14 @@ def trend(rows: Sequence[TrendRow], last: str, first: str | None = None) -> list
         return []
     size, unit = prefix(max(total_g.high for _, total_g in scored), "gCO2e")
     bars = [
-        {**bar, "estimated": bar["estimated"] and not _is_metered(row, bar["part"])}
+        bar
         for row, _ in scored
         for bar in stack(
             _short_name(row.month),
             month_name(row.month),
             {"electricity": row.operational_g, "hardware": row.embodied_g},
             size,
+            is_metered=row.grade in METERED_GRADES,
             final=row.complete,
         )
     ]
@@ -351,11 +351,6 @@ def trend(rows: Sequence[TrendRow], last: str, first: str | None = None) -> list
     data = data_table(caption, ("Month", "Carbon"), [(row.month, total) for row, total in scored])
     alt = f"Columns of carbon by month: {months}."
     return [Chart(caption, alt, wide, data, narrow=slim)]
-
-
-def _is_metered(row: TrendRow, part: str) -> bool:
-    """Return whether a part of a month's bar is mostly measured, and so not striped."""
-    return part == PARTS[0] and row.grade in METERED_GRADES
 
 
 def _total(row: TrendRow, total_g: Quantity, size: float) -> dict[str, object]:
@@ -549,11 +544,6 @@ def odds_over(figure: Quantity, limit: float) -> float:
 
 
 # What to do
-
-
-def actions(document: MonthDoc) -> list[str]:
-    """Return the actions that save most, a line each, with their jobs and saving in the month."""
-    return [_saving(row, text(row.saved_g)) for row in document.advice[:FIRST_ADVICE]]
 
 
 def summary_lines(document: MonthDoc) -> list[str]:

@@ -675,15 +675,15 @@ def days(document: MonthDoc) -> list[Block]:
     names = [str(n + 1) for n in range(monthrange(int(month[:4]), int(month[5:]))[1])]
     most = max(rows, key=_grams)
     size, unit = prefix(_grams(most), "gCO2e")
-    estimated = PARTS[1:] if metered(document.data_quality) >= MOSTLY else PARTS
     bars = [
-        {**bar, "estimated": bar["estimated"] and bar["part"] in estimated}
+        bar
         for day in rows
         for bar in stack(
             str(int(day.day[8:])),
             day.day,
             {"electricity": day.operational_g, "hardware": day.embodied_g},
             size,
+            is_metered=metered(document.data_quality) >= MOSTLY,
         )
     ]
     striped = "; striped: estimated" if any(bar["estimated"] for bar in bars) else ""

@@ -184,10 +184,8 @@ def _block(block: Block, mark: str) -> dict[str, Any]:
 def _cell(cell: Cell) -> tuple[str, str]:
     if isinstance(cell, str):
         return cell, ""
-    return (
-        f"{ESTIMATED_MARK}\N{NO-BREAK SPACE}{cell.text}" if cell.estimated else cell.text,
-        cell.below,
-    )
+    mark = f"{ESTIMATED_MARK}\N{NO-BREAK SPACE}" if cell.estimated else ""
+    return f"{mark}{cell.text}", cell.below
 
 
 def _cut(table: Table) -> Table:

@@ -323,7 +323,6 @@ class EnergyMeter:
         self._notify = notify
         self._dense_power = dense_power
         self._read_limit = read_limit
-        self._limit_before_w: float | None = None
         self._bound_w = SANITY_W
         """Power above which a reading is a glitch, by the limit now or before [W]."""
         self._highest_w = 0.0
@@ -675,7 +674,7 @@ class EnergyMeter:
         return None if self.power_w is None else self.power_w * span_ns / NS_PER_S
 
     def _set_limits(self, limit_w: float | None, before_w: float | None) -> None:
-        self.limit_w, self._limit_before_w = limit_w, before_w
+        self.limit_w = limit_w
         self._bound_w = SPIKE_FACTOR * max(limit_w or 0.0, before_w or 0.0) or SANITY_W
 
     def _most_w(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,7 +47,7 @@ def advised(service: Service, session: Session, sums: MonthSums) -> MonthAdvice:
         ],
         suggestions=savings,
         examined_jobs=len(jobs),
-        factors=_with_publishers(service, session, sums.month, sums.factors),
+        factors=[_with_publisher(service, session, sums.month, row) for row in sums.factors],
     )
 
 
@@ -74,17 +73,11 @@ def _fraction_in(job: JobDoc, month: str) -> float:
     return of_month.value / whole.value
 
 
-def _with_publishers(
-    service: Service, session: Session, month: str, rows: Sequence[FactorRow]
-) -> list[FactorRow]:
-    """Return the rows with publisher, edition, licence and link of each factor; null for unknown.
-
-    A factor of an imported file names the files of its zone whose days overlap the month.
-    """
-    return [_with_publisher(service, session, month, row) for row in rows]
-
-
 def _with_publisher(service: Service, session: Session, month: str, row: FactorRow) -> FactorRow:
+    """Return a factor with its publisher, edition, licence and link; null for unknown.
+
+    One of an imported file names the files of its zone whose days overlap the month.
+    """
     if row.quality in ANNUAL:
         return replace(row, **_of_annual(service, row.series))
     statement = sa.select(IntensitySeries).where(

@@ -99,7 +99,8 @@ def _answer(texts: Mapping[str, str]) -> Response:
     except GramwattError as error:
         response = _page(texts, refusal=error.message)
     else:
-        return _page(texts, answer=answer, rows=_rows(answer.places), days=days)
+        rows = [_row(place, only=len(answer.places) == 1) for place in answer.places]
+        return _page(texts, answer=answer, rows=rows, days=days)
     response.status_code = 422
     return response
 
@@ -108,10 +109,6 @@ def _page(texts: Mapping[str, str], **more: Any) -> Response:
     zones = [(zone.zone, zone.name) for zone in service().catalog.all_zones()]
     unanswered: dict[str, Any] = {"answer": None, "rows": [], "days": [], "refusal": None}
     return page("planner.html", given=texts, zones=zones, **{**unanswered, **more})
-
-
-def _rows(places: Sequence[PlaceDoc]) -> list[PlaceRow]:
-    return [_row(place, only=len(places) == 1) for place in places]
 
 
 def _row(place: PlaceDoc, *, only: bool) -> PlaceRow:
