@@ -167,7 +167,7 @@ def cgroup(target: Target) -> Finding:
     detail = f"{threads} and {memory:.1f} of {total:.1f} GiB: "
     if machine.cpu_share == 1 and machine.memory_share == 1:
         return Finding("host share", "ok", f"{detail}{_NO_LIMIT}")
-    text = detail + "the limits of this cgroup; the host's energy is billed by these shares"
+    text = detail + "the limits of this cgroup; idle power and memory are billed by these shares"
     return Finding("host share", "ok", text, None, "attributed")
 
 
