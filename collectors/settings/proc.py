@@ -17,16 +17,17 @@ REAPERS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "cat
 _NS_PER_S = 1_000_000_000
 
 GPU_FILES = "/dev/nvidia"
-GPUS_MOST = 32
-"""Under that name a process tells the job's meter which files of GPUs it may open."""
+"""Under this name a process tells the job's meter which files of GPUs it may open."""
 
 
 def openable_gpus(folder: str = "/dev") -> str:
     """Return the numbers of NVIDIA's GPUs whose files this process may open, such as `0,3`: a
     scheduler may give each task of a job a file of its own.
     """
-    paths = {str(number): f"{folder}/nvidia{number}" for number in range(GPUS_MOST)}
-    return ",".join(n for n, path in paths.items() if os.access(path, os.R_OK | os.W_OK))
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    gpus = (name for name in names if name[:6] == "nvidia" and name[6:].isdecimal())
+    own = (name[6:] for name in gpus if os.access(f"{folder}/{name}", os.R_OK | os.W_OK))
+    return ",".join(sorted(own))
 
 
 def fields_of(pid: int, proc: str = "/proc") -> list[str]:
