@@ -22,6 +22,7 @@ from gramwatt.collectors.devices.nvml import (
     CALLS,
     FAST_FIELDS,
     FIXES,
+    NO_PERMISSION,
     PROFILE,
     UNKNOWN_ERROR,
     Nvml,
@@ -51,6 +52,9 @@ def nvidia(target: Target) -> list[Finding]:
     port = target.nvml or Nvml.at(target.place)
 
     def described(boards: Sequence[Board]) -> list[Finding]:
+        if not boards and (refused := port.count()):
+            text = f"this user may open none of {refused} GPUs, so a job here has none"
+            return [Finding("NVML", "missing", text, FIXES[NO_PERMISSION])]
         if not boards:
             text = "the driver answers but lists no GPU"
             return [Finding("NVML", "missing", text, FLAGS if target.in_container else INSTALL)]

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from gramwatt.collectors.cli import run
-from gramwatt.collectors.devices.board import Place
+from gramwatt.collectors.devices.board import Board, Place, Refused
 from gramwatt.collectors.doctor import accelerators, host, places
 from gramwatt.collectors.doctor.diagnosis import answer, examine, lines, outlook
 from gramwatt.collectors.doctor.finding import Finding, Target
@@ -88,6 +88,17 @@ def test_the_devices_of_a_job_and_what_says_so(tmp_path, environ, detail, state)
     result = accelerators.nvidia(linux(tmp_path, nvml(gpu(), gpu()), **environ))[-1]
     assert (result.what, result.state) == ("visible GPUs", state)
     assert detail in result.detail
+
+
+def test_gpus_that_this_user_may_not_open_are_not_said_to_be_missing(tmp_path, monkeypatch):
+    def refuse(index: int) -> Board:
+        raise Refused("Insufficient Permissions")
+
+    port = nvml(gpu(), gpu())
+    monkeypatch.setattr(port, "board", refuse)
+    (result,) = accelerators.nvidia(linux(tmp_path, port))
+    assert result.detail == "this user may open none of 2 GPUs, so a job here has none"
+    assert result.fix == "let the user read /dev/nvidia*"
 
 
 def test_why_nvml_is_missing_decides_the_fix(tmp_path):
