@@ -72,15 +72,13 @@ class DeviceManager:
         )
         self._groups: list[Sampler] = []
         self._host: HostDevices | None = None
-        self._parts: list[Sampler | HostDevices] = []
-        """Groups and host: what is read at moments of its own."""
-        self._dues_ns: list[int] = []
-        """When each of them is due, as of the last `due_ns` [ns]."""
+        self._due_ns: dict[Sampler | HostDevices | None, int] = {}
+        """When each group and the host are read next [ns]; None is a host that could not begin."""
+        self._failed: set[Sampler | HostDevices | None] = set()
+        """Those of them that have raised, and are left alone until then."""
         self._host_begins: tuple[dict[str, Any] | None, int] = None, 0
         self._known: dict[str, Any] = {}
         self._environs: list[tuple[Mapping[str, str], int]] = []
-        self._retry_at_ns: dict[Sampler | HostDevices | None, int] = {}
-        """When what has raised is tried again [ns]; None is the host that has not begun."""
 
     @property
     def driver(self) -> str | None:
@@ -97,7 +95,6 @@ class DeviceManager:
         environ = self._dependencies.environ
         ports = self._dependencies.ports(environ)
         self._groups = [Sampler(self._job, port, self._boards, self._crashes) for port in ports]
-        self._parts = [*self._groups]
         self.adopt(environ, mark_ns)
         if not any(group.includes_host for group in self._groups):
             self._host_begins = (state or {}).get("host"), mark_ns
@@ -137,22 +134,18 @@ class DeviceManager:
 
     def due_ns(self) -> int:
         """Return when the next reading is due [ns]."""
-        retry = self._retry_at_ns.get
-        self._dues_ns = [retry(part) or part.due_ns() or NEVER_NS for part in self._parts]
-        return min([*self._dues_ns, retry(None, NEVER_NS)])
+        return min(self._due_ns.values(), default=NEVER_NS)
 
     def tick(self) -> None:
-        """Take the readings that were due by the last `due_ns`."""
+        """Take the readings that are due."""
         now_ns = self._job.timeline.now_ns()
-        for part, due_ns in zip(self._parts, self._dues_ns, strict=False):  # one may be new
+        for part, due_ns in [*self._due_ns.items()]:
             if now_ns >= due_ns:
                 self._guarded(part, self._tick_part, part, now_ns)
-        if None in self._retry_at_ns:
-            self._guarded(None, self._begin_host)
 
     def add_boundary(self, time_ns: int) -> None:
         """End open intervals at a window's edge [ns], where they can be read at once."""
-        for part in self._parts:
+        for part in self._parts():
             self._guarded(part, part.add_boundary, time_ns)
 
     def open_intervals(self) -> list[dict[str, Any]]:
@@ -161,7 +154,7 @@ class DeviceManager:
         if self._host:
             self._guarded(self._host, self._host.settle)
         self._boards.record_shares(final=False)
-        ledgers = (ledger for part in self._parts for ledger in part.ledgers)
+        ledgers = (ledger for part in self._parts() for ledger in part.ledgers)
         spans = [(ledger.device_id, ledger.open) for ledger in ledgers]
         now_ns = self._job.timeline.now_ns()
         spans += [span for group in self._groups for span in group.unread_intervals(now_ns)]
@@ -174,12 +167,12 @@ class DeviceManager:
     def stop(self, stop_ns: int) -> None:
         """Take the final readings; everything is recorded up to `stop_ns` [ns] afterwards."""
         self._job.schedule.end_ns = stop_ns
-        self._retry_at_ns.clear()  # a last time
-        for part in self._parts:
+        self._failed.clear()  # a last time
+        for part in self._parts():
             self._guarded(part, part.stop, stop_ns)
         self._boards.record_shares(final=True)
         self._locks.release()
-        self._retry_at_ns.clear()
+        self._failed.clear()
         for group in self._groups:
             self._guarded(group, group.close)
 
@@ -201,8 +194,10 @@ class DeviceManager:
         own = JobProcesses(self._job_id, self.pids, self.used_before_s)
         host = HostDevices(self._job, self._dependencies, str(self._folder), self._locks, own)
         host.begin(*self._host_begins)
-        self._host = host
-        self._parts.append(host)
+        self._host, self._due_ns[host] = host, host.due_ns() or NEVER_NS
+
+    def _parts(self) -> list[Sampler | HostDevices]:
+        return [*self._groups, *([self._host] if self._host else [])]
 
     def _guarded(
         self, part: Sampler | HostDevices | None, action: Callable[..., None], *arguments: Any
@@ -212,19 +207,24 @@ class DeviceManager:
         What has raised is left alone for RETRY_NS.
         """
         now_ns = self._job.timeline.now_ns()
-        if now_ns < self._retry_at_ns.get(part, 0):
+        if part in self._failed and now_ns < self._due_ns[part]:
             return
         try:
             action(*arguments)
-            self._retry_at_ns.pop(part, None)
+            self._failed.discard(part)
+            self._due_ns[part] = (part.due_ns() if part else None) or NEVER_NS
         except Exception as error:  # a vendor's library, or a file of the system
-            self._retry_at_ns[part] = now_ns + RETRY_NS
+            self._failed.add(part)
+            self._due_ns[part] = now_ns + RETRY_NS
             what = part.name if isinstance(part, Sampler) else "the processor and memory"
             text = f"measuring {what} failed: {error!r}; it is tried again."
             self._job.notify("meter-gap", text)
 
-    def _tick_part(self, part: Sampler | HostDevices, now_ns: int) -> None:
-        if isinstance(part, Sampler) and (part in self._retry_at_ns or part.wants_boards(now_ns)):
+    def _tick_part(self, part: Sampler | HostDevices | None, now_ns: int) -> None:
+        if part is None:
+            self._begin_host()
+            return
+        if isinstance(part, Sampler) and (part in self._failed or part.wants_boards(now_ns)):
             for environ, mark_ns in self._environs:
                 self._adopt(part, environ, mark_ns)
         part.tick()
