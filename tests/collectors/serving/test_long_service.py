@@ -86,6 +86,7 @@ def serve(rig: Rig) -> Served:
             rig.kill(meter)
             server.skip()
             meter = start(rig)
+        meter.due_ns()  # as the loop asks before each tick
         meter.tick()
         if step == EARLY_DAYS * DAY_S // STEP_S + 30:
             early = document(rig)
