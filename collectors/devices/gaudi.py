@@ -6,7 +6,7 @@ driver was loaded, power and limit in mW, errors carry HLML's code as `value`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ctypes import c_void_p
 from typing import Any
@@ -117,10 +117,14 @@ class Pyhlml(LibraryPort):
             if index not in self._handles:
                 self._handles[index] = self._handle(index)
             return getattr(self.lib, call)(self._handles[index])
+        except AttributeError as error:  # a release without this function
+            raise NotSupported(f"{call}: {error}") from None
         except Exception as error:
-            meaning = self._meaning(error)
-            if meaning is DeviceLost:
+            code = getattr(error, "value", None)
+            if code in LOST:
                 self._handles.pop(index, None)
+                raise DeviceLost(f"{call}: {error}") from None
+            meaning = NotSupported if code == UNSUPPORTED else ReadFailed
             raise meaning(f"{call}: {error}") from None
 
     def _handle(self, index: int) -> Any:
@@ -131,15 +135,6 @@ class Pyhlml(LibraryPort):
             handle = self.lib.hlmlDeviceGetHandleByIndex(index)
         # Releases up to 1.16 have one object for all devices, which each look-up overwrites.
         return c_void_p(handle.value) if isinstance(handle, c_void_p) else handle
-
-    @staticmethod
-    def _meaning(error: Exception) -> Callable[[str], Exception]:
-        if isinstance(error, AttributeError):  # a release without this function
-            return NotSupported
-        code = getattr(error, "value", None)
-        if code in LOST:
-            return DeviceLost
-        return NotSupported if code == UNSUPPORTED else ReadFailed
 
 
 def visible(
@@ -152,10 +147,9 @@ def visible(
         if DEVICES not in environ:
             return visibility.by_scheduler(environ, boards)
         return visibility.by_node(DEVICES, environ, boards)
-    billed, remarks = [], []
-    for entry in visibility.split(environ[MODULES]):
-        match = [board for board in boards if str(modules.get(board.uuid)) == entry]
-        billed += [Billed(board, board.uuid, 1.0) for board in match]
-        if not match:
-            remarks.append(f"{MODULES} names {entry!r}, which is not a module here.")
-    return Visible(tuple(billed), tuple(remarks))
+    here = {str(modules[board.uuid]): board for board in boards if board.uuid in modules}
+    entries = dict.fromkeys(visibility.split(environ[MODULES]))
+    billed = [Billed(here[entry], here[entry].uuid, 1.0) for entry in entries if entry in here]
+    absent = [entry for entry in entries if entry not in here]
+    texts = (f"{MODULES} names {entry!r}, which is not a module here." for entry in absent)
+    return Visible(tuple(billed), tuple(texts))

@@ -9,7 +9,6 @@ figures come from a server inside the job, so a job without libtpu's metrics ser
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -109,9 +108,8 @@ class Tpu(LibraryPort):
         """Return a chip by the name that the catalog knows, such as TPU v4, and by its position,
         because chips have no id.
         """
-        with suppress(ReadFailed):
-            return Board(index, f"tpu-{index}", self._name, memory_b=self._usage(index)[2])
-        return Board(index, f"tpu-{index}", self._name)
+        usage = offered(lambda: self._usage(index))
+        return Board(index, f"tpu-{index}", self._name, memory_b=usage[2] if usage else None)
 
     def power_mw(self, index: int) -> float:
         """Return idle to rated power by duty cycle [mW], the catalog's figures."""

@@ -67,6 +67,7 @@ def test_indices_without_hips_order_are_said_to_be_unsure():
         ({"HABANA_VISIBLE_DEVICES": "1,3"}, [1, 3]),
         ({"HABANA_VISIBLE_DEVICES": "4,5,6,7"}, [0, 1, 2, 3]),  # listed again from 0 in a container
         ({"HABANA_VISIBLE_MODULES": "2,7"}, [3, 0]),
+        ({"HABANA_VISIBLE_MODULES": "2,2"}, [3]),
         ({"HABANA_VISIBLE_MODULES": "2", "HABANA_VISIBLE_DEVICES": "all"}, [3]),
         ({"HABANA_VISIBLE_MODULES": "all", "HABANA_VISIBLE_DEVICES": "0"}, [0]),
     ],
