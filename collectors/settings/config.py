@@ -166,9 +166,9 @@ def _url(value: Any) -> str:
 
 
 def _path(value: Any) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\x00" in str(value):
+        raise ValueError(f"not a path: {str(value)[:40]!r}")
     path = Path(os.path.expanduser(str(value)))
-    if not str(value) or "\x00" in str(value):
-        raise ValueError("not a path")
     if path.is_absolute():
         return path
     try:
@@ -189,7 +189,8 @@ def _tags(value: Any) -> dict[str, str]:
     if isinstance(value, str):
         value = [part for part in value.split(",") if part.strip()]
     if not isinstance(value, Mapping):
-        pairs = [str(part).partition("=") for part in value]
+        parts = value if isinstance(value, list | tuple) else [value]
+        pairs = [str(part).partition("=") for part in parts]
         if not all(key.strip() and equals for key, equals, _ in pairs):
             raise ValueError("tags are written key=value")
         value = {key.strip(): text.strip() for key, _, text in pairs}
@@ -368,7 +369,8 @@ def _file_layer(path: Path, trust: Trust) -> Layer | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:  # TOML and UTF-8 errors: ValueError
-        return Layer(str(path), {}, (f"{path} cannot be read and is ignored: {why(error)}",))
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else why(error)
+        return Layer(str(path), {}, (f"{path} cannot be read and is ignored: {reason}",))
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:
@@ -459,7 +461,11 @@ def _accepted(
         try:
             accepted[key] = PARSERS[key](raw)
         except KeyError:
-            text = f"{layer.origin}: unknown key {key!r} is ignored{close_matches(key, PARSERS)}"
+            what = "table" if isinstance(raw, Mapping) else "key"
+            hint = close_matches(key.lower().removeprefix(PREFIX.lower()), PARSERS)
+            if what == "table":
+                hint = "; keys stand before any [table]" + hint
+            text = f"{layer.origin}: unknown {what} {key!r} is ignored{hint}"
             problems.append(Problem(layer.origin, None, text))
         except (TypeError, ValueError, OverflowError) as error:
             problems.append(Problem(layer.origin, key, str(error)))

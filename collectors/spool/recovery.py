@@ -68,7 +68,8 @@ def _write_end(folder: SpoolFolder, dead: WriterFile, records: list[AnyRecord]) 
     last = _last_seen(own) or _last_seen(records)
     if last is None:
         raise RecordError("no line says when it ran")
-    start = job.started_at if job else last
+    first = min((r.start for r in own if isinstance(r, IntervalRecord)), default=last)
+    start = job.started_at if job else first
     state = dead.state or {}
     notices = tuple(str(text) for text in state.get("notices", ()))
     opening: dict[str, Any] = {"started_at": start, "role": "recovery", "resumes": dead.writer}

@@ -49,7 +49,6 @@ class WriterFile(Struct, frozen=True):
     path: Path
     live: bool
     ended: bool
-    lines: int
     resumes: str | None
     state: dict[str, Any] | None
 
@@ -283,7 +282,7 @@ class SpoolFolder:
         return [
             item
             for item in writers
-            if not (item.live or item.ended or item.writer in resumed) and item.lines
+            if not (item.live or item.ended or item.writer in resumed) and _size(item.path)
         ]
 
 
@@ -472,9 +471,8 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def _writer_file(path: Path) -> WriterFile:
-    ended, lines, resumes = False, 0, None
+    ended, resumes = False, None
     for line in _whole_lines(path):
-        lines += 1
         if line.startswith(INTERVAL_BEGINS):  # of which nothing is asked here
             continue
         doc = decoded(line)
@@ -486,7 +484,6 @@ def _writer_file(path: Path) -> WriterFile:
         path=path,
         live=_held(path),
         ended=ended,
-        lines=lines,
         resumes=resumes,
         state=_state_of(path),
     )

@@ -180,3 +180,20 @@ def test_no_value_of_any_key_raises(args):
         value = args.get(key)
         told = key in wrong or config.origins[key] == "argument"
         assert told or value is None or key in ("zone", "region")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'GRAMWATT_ZONE = "DE"', "unknown key 'GRAMWATT_ZONE' is ignored; close matches: zone"),
+        (b'[gramwatt]\nzone = "DE"', "unknown table 'gramwatt' is ignored; keys stand before any"),
+        (b"home = 5", "home is ignored: not a path: '5'"),
+        (b"tags = 5", "tags is ignored: tags are written key=value"),
+        ('zone = "DE"'.encode("utf-16"), "cannot be read and is ignored: it is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_in_a_file_says_how_it_is_written(tmp_path, content, words):
+    (tmp_path / "gramwatt.toml").write_bytes(content)
+    config = resolve({}, {"XDG_CONFIG_HOME": str(tmp_path / "none")}, tmp_path)
+    assert [words in problem.text for problem in config.problems] == [True], config.problems
+    assert config.home == resolve({}, {}, tmp_path / "none").home

@@ -237,3 +237,15 @@ def test_a_journal_that_cannot_be_read_is_kept_reported_once_and_stops_no_other(
         (line,) = [line for line in first.stderr.splitlines() if f"job bad-{number} " in line]
         assert line.startswith("gramwatt: the journal of job")
         assert line.endswith(f"it is kept in {kept}")
+
+
+def test_a_journal_without_a_whole_line_is_kept_and_named(tmp_path):
+    """As XFS leaves a file that it had not written out before a power cut."""
+    folder = tmp_path / "spool" / "job-1" / "n-1"
+    folder.mkdir(parents=True)
+    (folder / "w.jsonl").write_bytes(bytes(4096))
+    os.utime(folder / "w.jsonl", (1, 1))
+    result = sync(Config(home=tmp_path, server="http://server"), None)
+    assert [problem.code for problem in result.problems] == ["journal-unreadable"]
+    assert "job-1 cannot be read" in result.problems[0].text
+    assert (tmp_path / "rejected" / "job-1" / "n-1" / "w.jsonl").exists()
