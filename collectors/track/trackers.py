@@ -23,7 +23,7 @@ def log_to_mlflow(
     """Log figures of a job, its id and page to a run of MLflow: that one, or the active one.
 
     Without an active run it is that of MLFLOW_RUN_ID, the last one that the job's id is a tag of
-    and that is in no other run, or the last that was active in this process. What cannot be logged
+    and that is in no other of them, or the last that was active in this process. What cannot be logged
     is one line on stderr.
     """
     try:
@@ -56,7 +56,8 @@ def _mlflow_run(client: Any, job_id: str) -> str | None:
     experiments = [item.experiment_id for item in client.search_experiments()]
     query = f"tags.`{JOB_TAG}` = '{job_id}'"
     tagged = client.search_runs(experiments, query, order_by=["attributes.start_time ASC"])
-    outer = [run for run in tagged if PARENT_TAG not in run.data.tags]
+    ids = {run.info.run_id for run in tagged}
+    outer = [run for run in tagged if run.data.tags.get(PARENT_TAG) not in ids]
     if len(outer) > 1:
         many = f"{len(outer)} runs of MLflow belong to {job_id}"
         print_message(f"{many}: the last has the figures of all; a job for each tells them apart")

@@ -104,6 +104,7 @@ def test_trackers_that_are_not_there_are_a_line_each(capsys):
         (None, None, ["run-a"], "run-a"),
         (None, None, ["run-a", "trial-1", "trial-2"], "run-a"),
         (None, None, ["run-0", "run-a", "trial-1"], "run-a"),
+        (None, None, ["trial-1"], "trial-1"),  # the run around it is of no job
         (None, None, [], "run-b"),
         (None, "run-env", ["run-a"], "run-env"),
         ("run-now", "run-env", ["run-a"], "run-now"),
