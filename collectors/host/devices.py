@@ -114,7 +114,7 @@ class HostComponent:
     def settle(self, now_ns: int) -> None:
         """Record what is known up to now [ns], and the load meanwhile."""
         self.model.look()
-        self.model.observe(self.ledger)
+        self.model.observe(self.ledger, self._job_share.memory_b)
         self._record(now_ns, now_ns)
 
     def cut(self, mark_ns: int, now_ns: int) -> None:

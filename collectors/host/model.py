@@ -128,16 +128,6 @@ def mean_load(before: Load | None, after: Load | None) -> float | None:
         return None
 
 
-def memory_used_b() -> float | None:
-    """Return the host's memory in use [B]: total less available; None without /proc/meminfo."""
-    try:
-        lines = page_of("/proc/meminfo").split(b"\n", 3)[:3]  # the third is MemAvailable, proc(5)
-        values = dict(line.split()[:2] for line in lines)
-        return (int(values[b"MemTotal:"]) - int(values[b"MemAvailable:"])) * 1024.0
-    except (OSError, KeyError, ValueError):
-        return None
-
-
 def power_of(machine: Machine) -> CpuPower | None:
     """Return the model of this machine's processor; None where its size is not known.
 
@@ -178,8 +168,8 @@ class ModelSource(HostSource):
     def restart(self) -> None:
         """Begin the next span at the last look."""
 
-    def observe(self, ledger: Ledger) -> None:
-        """Note in the open interval how the component is used."""
+    def observe(self, ledger: Ledger, memory_b: float | None) -> None:
+        """Note in the open interval how it is used; the job has `memory_b` of memory [B]."""
         raise NotImplementedError
 
     def read(self, since_ns: int, now_ns: int, until_ns: int, *, last: bool) -> list[Span]:
@@ -228,7 +218,7 @@ class CpuModel(ModelSource):
         """Begin the next span at the last look."""
         self._since, self.own_load = self._now, None
 
-    def observe(self, ledger: Ledger) -> None:
+    def observe(self, ledger: Ledger, memory_b: float | None) -> None:
         """Note the mean load since the last observation."""
         before, self._observed = self._observed[0], self._now
         load = mean_load(before, self._observed[0]) if before else None
@@ -255,6 +245,6 @@ class RamModel(ModelSource):
         """Return the power of all installed memory [W]; None where its size is not known."""
         return ram_power_w(self._memory_b) if self._memory_b else None
 
-    def observe(self, ledger: Ledger) -> None:
-        """Note the memory in use [B]."""
-        ledger.observe(None, memory_used_b())
+    def observe(self, ledger: Ledger, memory_b: float | None) -> None:
+        """Note the memory that the job uses [B]."""
+        ledger.observe(None, memory_b)

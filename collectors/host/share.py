@@ -258,7 +258,8 @@ class Share:
         self._other_jobs, self._timeline = other_jobs, timeline
         self._strays = Strays(own.job_id)
         self._time = JobTime(0.0)
-        self._memory_b: float | None = 0.0
+        self.memory_b: float | None = 0.0
+        """What the job's processes have at the last look [B]; None where they cannot be seen."""
         self._strangers: dict[str, int] = {}
         self._strangers_of: set[int] = set()
         """The job's clients then."""
@@ -304,7 +305,7 @@ class Share:
                     self._strangers[str(pid)] = process.inode
         others, memory_b = self._other_jobs(), used_b(map(int, self._time.members))
         if last:
-            memory_b = max(memory_b or 0.0, self._memory_b or 0.0) or None
+            memory_b = max(memory_b or 0.0, self.memory_b or 0.0) or None
         span_s = max(0.0, at_s - self.now.at_s)
         jobs = 1 + (self.other_jobs + others) / 2  # one that came or went did so half-way
         memory_bs = None if memory_b is None else (self.now.memory_bs or 0.0) + memory_b * span_s
@@ -314,7 +315,7 @@ class Share:
             self._time.own_s if self._time.members else None,
             memory_bs,
         )
-        self.other_jobs, self._memory_b = others, memory_b
+        self.other_jobs, self.memory_b = others, memory_b
 
     def of(self, model: CpuModel | RamModel, before: Look) -> Fraction | None:
         """Return the job's part of the modelled component since a look; None where no time has

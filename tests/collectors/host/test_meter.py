@@ -302,13 +302,15 @@ def test_two_jobs_within_a_limit_of_memory_alone_have_what_they_use(tmp_path, pr
         bench.begin(home=tmp_path, own=JobProcesses(name, set(), {}))
         for bench, name in zip(benches, "ab", strict=True)
     ]
-    for _ in range(10):
+    for _ in range(20):
         for host in hosts:
             host.settle()
-        benches[0].clock.sleep(10.0)
+        benches[0].clock.sleep(5.0)
     for bench, host in zip(benches, hosts, strict=True):
         host.stop(bench.timeline.now_ns())
         assert bench.total_j("ram") == pytest.approx(16 * 0.19 * 100, rel=0.01)
+        peaks = {i.memory_peak_b for name, i in bench.recorded if name == "ram"}
+        assert peaks - {None} == {16 * 2.0**30}  # not what the host uses
 
 
 def test_no_limit_is_the_whole_host_in_either_version(tmp_path, proc):
