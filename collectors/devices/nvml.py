@@ -83,17 +83,9 @@ nothing: the sensors of the module hold it."""
 DEVICE_FILES = "dev/nvidia[0-9]*"
 """Those of the GPUs that the kernel's driver has, whether or not NVML can read them; a container
 may have any one of them."""
-LIBRARIES = [
-    f"{folder}/libnvidia-ml.so.1"
-    for folder in (
-        "usr/lib/wsl/lib",
-        "run/opengl-driver/lib",
-        "usr/local/nvidia/lib64",
-        ".singularity.d/libs",
-    )
-]
-"""Where WSL, NixOS, GKE and Apptainer put the driver's library, whether or not the loader is told.
-Under WSL no file in /dev tells of a GPU."""
+WSL, NIXOS, GKE = "usr/lib/wsl/lib", "run/opengl-driver/lib", "usr/local/nvidia/lib64"
+FOLDERS = (WSL, NIXOS, GKE, ".singularity.d/libs")
+"""Where the driver's library is put, by Apptainer the last, whether or not the loader is told."""
 CLOCK_REASONS = {
     "power_capped": 0x04,
     "thermally_slowed": 0x20 | 0x40,
@@ -234,9 +226,8 @@ class Nvml(DevicePort):
         although NVIDIA_VISIBLE_DEVICES names none, which is to its runtime and not to CUDA.
         """
         name = deciding(environ)
-        if name is None or not visibility.names_none(environ[name]):
-            return False
-        return name != NVIDIA or not self.exists()
+        is_none = name is not None and visibility.names_none(environ[name])
+        return is_none and not (name == NVIDIA and self.exists())
 
     def hidden(self, environ: Mapping[str, str]) -> list[str]:
         """Return the names of GPUs' files that a process of the job may open, and this one not."""
@@ -419,10 +410,11 @@ class Pynvml(Nvml):
         try:
             self._nvml.nvmlInit()
         except self._nvml.NVMLError as error:
-            path = next((p for name in LIBRARIES if (p := self.root / name).exists()), None)
-            if error.value != LIBRARY_NOT_FOUND or path is None:
+            paths = [self.root / folder / "libnvidia-ml.so.1" for folder in FOLDERS]
+            there = [path for path in paths if path.exists()]
+            if error.value != LIBRARY_NOT_FOUND or not there:
                 raise
-            ctypes.CDLL(str(path))  # the binding asks for it by its name, and it is loaded now
+            ctypes.CDLL(str(there[0]))  # the binding asks for it by its name, and it is loaded now
             self._nvml.nvmlInit()
 
     def remarks(self) -> tuple[str, ...]:
