@@ -22,9 +22,9 @@ def log_to_mlflow(
 ) -> None:
     """Log figures of a job, its id and page to a run of MLflow: that one, or the active one.
 
-    Without an active run it is that of MLFLOW_RUN_ID, the last one that the job's id is a tag of
-    and that is in no other of them, or the last that was active in this process. What cannot be logged
-    is one line on stderr.
+    Without an active run it is that of MLFLOW_RUN_ID, the last one with the job's id as a tag that
+    is in no other such run, or the last that was active in this process. What cannot be logged is
+    one line on stderr.
     """
     try:
         from mlflow.entities import Metric, RunTag
