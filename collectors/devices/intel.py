@@ -133,7 +133,8 @@ class IntelGpu(DevicePort):
 
     def wants_none(self, environ: Mapping[str, str]) -> bool:
         """Return whether ONEAPI_DEVICE_SELECTOR gives the job processors only."""
-        return environ.get(SELECTOR, "").strip().lower().endswith(":cpu")
+        filters = environ.get(SELECTOR, "").lower().split(";")
+        return all(text.strip().endswith(":cpu") for text in filters)
 
     def visible(self, environ: Mapping[str, str], boards: Sequence[Board]) -> Visible:
         """Return the GPUs of the job, by ZE_AFFINITY_MASK and ONEAPI_DEVICE_SELECTOR."""

@@ -578,6 +578,15 @@ def test_an_intel_gpu_without_a_counter_leaves_the_energy_unknown(tmp_path):
     assert (finding.state, finding.kind) == ("missing", None)
 
 
+@pytest.mark.parametrize(
+    ("selector", "none"),
+    [("*:cpu", True), ("opencl:cpu;native_cpu:cpu", True), ("level_zero:gpu;opencl:cpu", False)],
+)
+def test_a_selector_of_processors_alone_gives_no_gpu_of_intel(selector, none):
+    assert IntelGpu().wants_none({"ONEAPI_DEVICE_SELECTOR": selector}) == none
+    assert not IntelGpu().wants_none({})
+
+
 def test_a_job_may_say_that_it_uses_no_gpu_of_intel(tmp_path):
     intel_tree(tmp_path / "root")
     place = Place(tmp_path / "root", {}, "linux", "x86_64")
