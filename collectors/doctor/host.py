@@ -108,7 +108,11 @@ def _estimated(
 
 def codecarbon(target: Target) -> Finding:
     """Check whether codecarbon reads a counter that gramwatt does not, and is installed then."""
-    if target.environ.get(HOST_SOURCE) == "model":
+    source = target.environ.get(HOST_SOURCE)
+    if source and source != "model":
+        text = f"{source} is not a valid {HOST_SOURCE}: it is ignored"
+        return Finding("codecarbon", "limited", text, f"unset {HOST_SOURCE}, or set it to model")
+    if source:
         text = f"switched off by {HOST_SOURCE}=model: the host's energy is a model's"
         return Finding("codecarbon", "off", text, f"unset {HOST_SOURCE}", "estimated", CPU_MODEL)
     counters = find_counters(target.root / POWERCAP.relative_to("/"))

@@ -181,6 +181,11 @@ def test_codecarbon_is_for_counters_that_gramwatt_does_not_read(tmp_path, monkey
     values = {"name": "dram", "max_energy_range_uj": "65712999613", "energy_uj": "5"}
     write(tmp_path, **{zone + name: text for name, text in values.items()})
     assert "RAPL gives CPU and memory" in host.codecarbon(linux(tmp_path)).detail
+    wrong = host.codecarbon(linux(tmp_path, GRAMWATT_HOST_SOURCE="rapl"))
+    assert (wrong.state, "rapl is not a valid GRAMWATT_HOST_SOURCE" in wrong.detail) == (
+        "limited",
+        True,
+    )
     off = host.codecarbon(linux(tmp_path, GRAMWATT_HOST_SOURCE="model"))
     assert (off.state, off.fix) == ("off", "unset GRAMWATT_HOST_SOURCE")
     monkeypatch.setattr(host, "find_spec", lambda _: None)
