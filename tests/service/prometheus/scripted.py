@@ -23,6 +23,7 @@ class Scripted:
         self.url = ""
         self.asked: list[str] = []
         self.refusal = ""
+        self.warnings: list[str] = []
         self.shown: list[str | None] = []
 
     def add(self, metric: str, labels: dict[str, str], samples: dict[float, float]) -> None:
@@ -37,7 +38,8 @@ class Scripted:
             values = [[t, str(v)] for t, v in sorted(samples.items()) if since_s <= t <= at_s]
             if values:
                 result.append({"metric": {"__name__": match[1], **labels}, "values": values})
-        return {"status": "success", "data": {"resultType": "matrix", "result": result}}
+        data = {"resultType": "matrix", "result": result}
+        return {"status": "success", "data": data, "warnings": self.warnings}
 
 
 @contextmanager
