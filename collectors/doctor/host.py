@@ -48,8 +48,10 @@ def rapl(target: Target, wait: Callable[[float], None] = time.sleep) -> Finding:
     """Check that the processor's energy counters exist, can be read and advance."""
     if target.place.platform != "linux":
         return Finding("RAPL", "absent", "only Linux lets programs read the processor's counters")
-    if target.environ.get(HOST_SOURCE) == "model":
-        return Finding("RAPL", "off", f"not read: {HOST_SOURCE}=model", f"unset {HOST_SOURCE}")
+    source = target.environ.get(HOST_SOURCE)
+    if source in ("model", "codecarbon"):
+        text = f"not read directly: {HOST_SOURCE}={source}"
+        return Finding("RAPL", "off", text, f"unset {HOST_SOURCE}")
     root = target.root / POWERCAP.relative_to("/")
     counters = find_counters(root)
     if not counters.usable:
@@ -108,15 +110,16 @@ def _estimated(
 
 def codecarbon(target: Target) -> Finding:
     """Check whether codecarbon reads a counter that gramwatt does not, and is installed then."""
-    source = target.environ.get(HOST_SOURCE)
-    if source and source != "model":
-        text = f"{source} is not a valid {HOST_SOURCE}: it is ignored"
-        return Finding("codecarbon", "limited", text, f"unset {HOST_SOURCE}, or set it to model")
-    if source:
+    setting = target.environ.get(HOST_SOURCE)
+    if setting and setting not in ("model", "codecarbon"):
+        text = f"{setting} is not a valid {HOST_SOURCE}: it is ignored"
+        fix = f"unset {HOST_SOURCE}, or set it to model or codecarbon"
+        return Finding("codecarbon", "limited", text, fix)
+    if setting == "model":
         text = f"switched off by {HOST_SOURCE}=model: the host's energy is a model's"
         return Finding("codecarbon", "off", text, f"unset {HOST_SOURCE}", "estimated", CPU_MODEL)
     counters = find_counters(target.root / POWERCAP.relative_to("/"))
-    if reads_more(target.root) and not counters.usable:
+    if reads_more(setting, counters.usable, target.root):
         if find_spec("codecarbon") is None:
             text = "not installed: it would read a counter that gramwatt does not"
             fix = install_command("host")

@@ -1,4 +1,4 @@
-"""codecarbon as a source of energy: the power controller of a Raspberry Pi 5.
+"""codecarbon as a source of energy: a counter that gramwatt does not read itself, or on request.
 
 It runs in a process of its own, which this file starts (`Codecarbon`) and is (`main`): it takes 2
 to 7 s and 90 MB to start and reads seconds late, and the meter never waits for it. The only file
@@ -15,22 +15,21 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gramwatt.collectors.host.machine import CPU, RAM
 from gramwatt.collectors.host.model import WAIT_NS, HostSource, ModelSource, Span
+from gramwatt.collectors.host.rapl import find_counters
 from gramwatt.collectors.settings.clock import NS_PER_S, Clock, Timeline
 from gramwatt.collectors.settings.json_lines import encoded
 from gramwatt.sci.figures.units import j_from_kwh
 
 HOST_SOURCE = "GRAMWATT_HOST_SOURCE"
 """Set to `model`, neither counters nor codecarbon are used, for machines where its 90 MB matter and
-for tests."""
-METER, KIND = "codecarbon-pmic", "integrated"
-"""It adds up currents and voltages of the board's rails."""
+for tests; set to `codecarbon`, the counters are left to it."""
 START_AFTER_NS = 5 * NS_PER_S
 """Age of the job at which it is started: its start takes 1.9 s of processor time."""
 GIVE_UP_NS = 60 * NS_PER_S
@@ -76,9 +75,13 @@ class PipedProcess:
         self._process.wait(timeout=1)
 
 
-def reads_more(root: Path = Path("/")) -> bool:
-    """Tell whether it may read a counter that gramwatt does not: a Raspberry Pi's controller."""
-    return (root / VCGENCMD).exists()
+def reads_more(setting: str | None, usable: bool, root: Path = Path("/")) -> bool:
+    """Tell whether it may read a counter that gramwatt does not.
+
+    That is RAPL where the `setting` leaves it to codecarbon and all packages are `usable`, or a
+    Raspberry Pi's power controller.
+    """
+    return (setting == "codecarbon" and usable) or (root / VCGENCMD).exists()
 
 
 def starter(environ: Mapping[str, str]) -> Callable[[str], PipedProcess] | None:
@@ -104,14 +107,14 @@ class Codecarbon:
         self._start_ns = timeline.start_ns + START_AFTER_NS
         self._has_read = False
         self._buffer = b""
-        self._readings: dict[str, list[Span]] = {}
+        self._readings: dict[str, list[tuple[str, Span]]] = {}
 
     def due_ns(self) -> int | None:
         """Return when it is to be started [ns]; None when it has been."""
         return None if self.process or self.ended else self._start_ns
 
-    def take(self, component: str) -> list[Span]:
-        """Return what it has read of a component since the last call."""
+    def take(self, component: str) -> list[tuple[str, Span]]:
+        """Return what it has read of a component since the last call, each with its meter."""
         return self._readings.pop(component, [])
 
     def end(self, why: str = "") -> None:
@@ -162,12 +165,13 @@ class Codecarbon:
         start_ns, end_ns = (end // 1000 * 1000 for end in ends)  # as all of the timeline
         if not 0 < end_ns - start_ns <= LONGEST_NS:
             return
-        for name, energy_j in message["energy_j"].items():
+        for name, (meter, kind, energy_j) in message["counters"].items():
             power_w = energy_j / (end_ns - start_ns) * NS_PER_S
-            if 0 < power_w < math.inf:  # a counter that stands still is none
+            # A counter that stands still is none.
+            if kind in ("measured", "integrated") and 0 < power_w < math.inf:
                 self._has_read = True
-                span = Span(start_ns, end_ns, power_w, KIND, awake=1.0)
-                self._readings.setdefault(name, []).append(span)
+                span = Span(start_ns, end_ns, power_w, kind, awake=1.0)
+                self._readings.setdefault(name, []).append((str(meter), span))
 
 
 class CodecarbonSource(HostSource):
@@ -186,8 +190,8 @@ class CodecarbonSource(HostSource):
         """Return its new readings, and the model's power before the first and after silence."""
         readings = self._codecarbon.take(self._name)
         if readings:
-            self.meter, self.kind = METER, KIND
-            return readings
+            self.meter, self.kind = readings[-1][0], readings[-1][1].kind
+            return [span for _, span in readings]
         if self._counts and now_ns - since_ns < WAIT_NS:
             return []
         return self._model.read(since_ns, now_ns, until_ns, last=last)
@@ -207,11 +211,11 @@ def main(every_s: float = MEASURE_EVERY_S) -> int:
     try:
         from codecarbon.core import cpu
 
-        components = _counted(cpu)
-        if not components:
+        counters = _counters(cpu)
+        if not counters:
             _write({"absent": "codecarbon reads no counter here"})
             return 1
-        _tracker(every_s, components).start()
+        _tracker(every_s, counters).start()
     except Exception as error:
         _write({"absent": f"codecarbon cannot be used: {type(error).__name__}: {error}"})
         return 1
@@ -219,7 +223,7 @@ def main(every_s: float = MEASURE_EVERY_S) -> int:
         time.sleep(3600)
 
 
-def _tracker(every_s: float, components: Sequence[str]) -> Any:
+def _tracker(every_s: float, counters: Mapping[str, tuple[str, str]]) -> Any:
     from codecarbon import OfflineEmissionsTracker
 
     unset = dict.fromkeys(
@@ -231,7 +235,7 @@ def _tracker(every_s: float, components: Sequence[str]) -> Any:
         measure_power_secs=every_s,
         api_call_interval=1,
         output_methods=[],
-        output_handlers=[_output_handler(every_s, components)],
+        output_handlers=[_output_handler(every_s, counters)],
         output_dir=".",
         tracking_mode="machine",
         gpu_ids=[],
@@ -247,12 +251,20 @@ def _tracker(every_s: float, components: Sequence[str]) -> Any:
     )
 
 
-def _counted(cpu: Any) -> Sequence[str]:
-    """Return which components it reads from hardware and gramwatt does not."""
-    return (CPU, RAM) if cpu.is_raspberry() else ()
+def _counters(cpu: Any) -> dict[str, tuple[str, str]]:
+    """Return meter and kind of what it reads from hardware, in the order in which it chooses.
+
+    It models the rest. Of packages of which only some can be read it takes those for the whole
+    processor: that is no counter of it.
+    """
+    if sys.platform == "linux" and cpu.is_rapl_available():
+        return {CPU: ("codecarbon-rapl", "measured")} if find_counters().usable else {}
+    if cpu.is_raspberry():  # currents and voltages of the board's rails
+        return dict.fromkeys((CPU, RAM), ("codecarbon-pmic", "integrated"))
+    return {}
 
 
-def _output_handler(every_s: float, names: Sequence[str]) -> Any:
+def _output_handler(every_s: float, counters: Mapping[str, tuple[str, str]]) -> Any:
     from codecarbon.output_methods.base_output import BaseOutput
 
     clock = Clock()
@@ -276,8 +288,9 @@ def _output_handler(every_s: float, names: Sequence[str]) -> Any:
                 before, self._kwh = self._kwh, {CPU: total.cpu_energy, RAM: total.ram_energy}
                 self._since_ns, self._calls = now_ns, self._calls + 1
                 if self._calls > SKIPPED:
-                    step_j = {name: j_from_kwh(self._kwh[name] - before[name]) for name in names}
-                    _write({"from_ns": since_ns, "to_ns": now_ns, "energy_j": step_j})
+                    step_j = {name: j_from_kwh(self._kwh[name] - before[name]) for name in counters}
+                    read = {name: [*counter, step_j[name]] for name, counter in counters.items()}
+                    _write({"from_ns": since_ns, "to_ns": now_ns, "counters": read})
 
         def out(self, total: Any, delta: Any) -> None:
             """Ignore the end: the meter does not wait for it."""

@@ -1,6 +1,6 @@
 """Processor and memory of the job's host as devices of the job: their sources, records and share.
 
-A RAPL counter where there is one, else a Raspberry Pi's by codecarbon, else the model.
+A RAPL counter where there is one, else codecarbon where that reads one, else the model.
 """
 
 from __future__ import annotations
@@ -191,11 +191,16 @@ class HostDevices:
         self._job = job
         self._machine = machine = access.machine()
         self._slept_ns = job.timeline.suspended_ns()
-        modelled = access.environ.get(HOST_SOURCE) == "model"
-        counters = NO_COUNTERS if modelled else access.counters()
-        start = None if modelled or counters.usable else access.codecarbon
+        setting = access.environ.get(HOST_SOURCE)
+        readable = NO_COUNTERS if setting == "model" else access.counters()
+        counters = NO_COUNTERS if setting == "codecarbon" else readable
+        start = None if setting == "model" else access.codecarbon
         self._codecarbon: Codecarbon | None = None
-        if start and reads_more():
+        if (
+            start
+            and reads_more(setting, readable.usable)
+            and not (counters.of(CPU) and counters.of(RAM))
+        ):
             self._codecarbon = Codecarbon(lambda: start(folder), job.timeline, self._use_model)
         # Locks go by the machine, since several machines may share a home, and by job and node:
         # containers of one machine are nodes of their own.
@@ -210,7 +215,7 @@ class HostDevices:
             RAM: self._component(RAM, machine.memory_share, ram, counters),
         }
         if not self._codecarbon:
-            self._report_estimated(counters, cpu.meter)
+            self._report_estimated(counters if readable.usable else readable, cpu.meter)
         self._recorded: dict[str, object] = {}
         self._looks_ns: list[int] = []
 

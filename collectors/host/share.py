@@ -214,9 +214,12 @@ class Strays:
 
     def find(self, table: Table, began_s: float) -> list[int]:
         """Return those among `table` that began after the job [s since boot]."""
-        newer = {pid: row.parent for pid, row in table.items() if row.began_s >= began_s}
-        reapers = {parent for parent in set(newer.values()) if reaps(parent)}
-        return [pid for pid, parent in newer.items() if parent in reapers and self._is_ours(pid)]
+        reapers = {parent for parent in {row.parent for row in table.values()} if reaps(parent)}
+        return [
+            pid
+            for pid, process in table.items()
+            if process.parent in reapers and process.began_s >= began_s and self._is_ours(pid)
+        ]
 
     def _is_ours(self, pid: int) -> bool:
         if self._step and self._step.match(system_text(f"/proc/{pid}/cmdline")):
@@ -292,9 +295,7 @@ class Share:
             self._all_at_s = at_s + STRANGERS_S
         table = self._read(self._strangers)
         if table:
-            members, before = self._time.members, replace(self._time)
-            new = {pid: p for pid, p in table.items() if members.get(str(pid)) != p.began_s}
-            strays = self._strays.find(new, self._time.began_s)
+            strays, before = self._strays.find(table, self._time.began_s), replace(self._time)
             if not self._time.look(table, self._own, strays):
                 # A child may have been waited for while the table was read.
                 self._time = before

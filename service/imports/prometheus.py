@@ -92,8 +92,6 @@ class Prometheus:
             reason = document.get("error") if isinstance(document, dict) else None
             text = reason or f"HTTP {answer.status}"
             raise PrometheusError(f"{self._shown} refuses {query!r}: {text}")
-        if warnings := document.get("warnings"):  # as of Thanos without one of its stores
-            raise PrometheusError(f"{self._shown} may not have all of {query!r}: {warnings[0]}")
         try:
             return [
                 Series(

@@ -172,11 +172,13 @@ def test_rapl_for_root_only_gets_the_permission_line(tmp_path):
 
 
 def test_codecarbon_is_for_counters_that_gramwatt_does_not_read(tmp_path, monkeypatch):
-    assert "no counter of CPU and memory" in host.codecarbon(linux(tmp_path)).detail
+    asked = {"GRAMWATT_HOST_SOURCE": "codecarbon"}
+    assert "no counter of CPU and memory" in host.codecarbon(linux(tmp_path, **asked)).detail
     (line,) = lines([replace(host.codecarbon(linux(tmp_path)), detail="here")], 80)
     assert line.endswith("here [estimated, x 0.42 to 1.75]")
     powercap(tmp_path)
     assert "no counter of memory" in host.codecarbon(linux(tmp_path)).detail
+    assert "its counters are used" in host.codecarbon(linux(tmp_path, **asked)).detail
     zone = "sys__class__powercap__intel-rapl:0:0__"
     values = {"name": "dram", "max_energy_range_uj": "65712999613", "energy_uj": "5"}
     write(tmp_path, **{zone + name: text for name, text in values.items()})
@@ -190,8 +192,8 @@ def test_codecarbon_is_for_counters_that_gramwatt_does_not_read(tmp_path, monkey
     assert (off.state, off.fix) == ("off", "unset GRAMWATT_HOST_SOURCE")
     monkeypatch.setattr(host, "find_spec", lambda _: None)
     assert host.codecarbon(linux(tmp_path)).state == "ok"
-    write(tmp_path / "pi", usr__bin__vcgencmd="")
-    gone = host.codecarbon(linux(tmp_path / "pi"))
+    write(tmp_path, usr__bin__vcgencmd="")
+    gone = host.codecarbon(linux(tmp_path))
     assert gone.state == "missing"
     assert "pip install -e" in str(gone.fix)  # the command of this checkout
     assert "[host]" in str(gone.fix)

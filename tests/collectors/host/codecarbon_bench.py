@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from gramwatt.collectors.host import devices
+from gramwatt.collectors.host import rapl
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.settings.clock import NS_PER_S
 from tests.collectors.host.bench import HostBench
 from tests.collectors.rig import MACHINE
+
+PACKAGE = rapl.Domain("package-0", "cpu", Path("/p0/energy_uj"), 262_143_328_850)
 
 
 class FakeProcess:
@@ -33,7 +35,10 @@ class FakeProcess:
 
 
 class Bench(HostBench):
-    """A host without RAPL counters, and the codecarbon that its meter starts if that `counts`."""
+    """A host without RAPL counters, and the codecarbon that its meter starts.
+
+    With `counts` the counters that can be read are left to codecarbon.
+    """
 
     def __init__(
         self, machine: Machine = MACHINE, *, installed: bool = True, counts: bool = True
@@ -41,8 +46,9 @@ class Bench(HostBench):
         super().__init__(machine)
         self.process = FakeProcess()
         self.started = 0
-        with mock.patch.object(devices, "reads_more", return_value=counts):
-            self.meter = self.begin(spawn=self._spawn if installed else None)
+        counters = rapl.Counters((PACKAGE,), {}) if counts else rapl.NO_COUNTERS
+        spawn = self._spawn if installed else None
+        self.meter = self.begin(counters, spawn, GRAMWATT_HOST_SOURCE="codecarbon")
 
     def _spawn(self) -> FakeProcess:
         self.started += 1
@@ -56,12 +62,13 @@ class Bench(HostBench):
         self.meter.tick()
 
     def say(self, from_s: float, to_s: float, cpu_w: float, ram_w: float | None = None) -> None:
-        """A reading of a Raspberry Pi 5's power controller."""
+        """A reading of RAPL, or with `ram_w` of a Raspberry Pi 5's power controller."""
         ends = {"from_ns": self.boot_ns(from_s), "to_ns": self.boot_ns(to_s)}
-        energy_j = {"cpu": cpu_w * (to_s - from_s)}
+        rapl, pmic = ("codecarbon-rapl", "measured"), ("codecarbon-pmic", "integrated")
+        counters = {"cpu": (*(rapl if ram_w is None else pmic), cpu_w * (to_s - from_s))}
         if ram_w is not None:
-            energy_j["ram"] = ram_w * (to_s - from_s)
-        self.process.say(**ends, energy_j=energy_j)
+            counters["ram"] = (*pmic, ram_w * (to_s - from_s))
+        self.process.say(**ends, counters=counters)
 
     def reading(self, from_s: float, to_s: float, cpu_w: float, ram_w: float | None = None) -> None:
         self.say(from_s, to_s, cpu_w, ram_w)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gramwatt.collectors.host import codecarbon, devices
+from gramwatt.collectors.host import codecarbon, rapl
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.settings.clock import Clock
 from tests.collectors.host.bench import HostBench
+from tests.collectors.host.codecarbon_bench import PACKAGE
 
 WATTS = 100.0
 OURS = """
@@ -23,17 +24,18 @@ from pathlib import Path
 sys.modules["pynvml"] = None
 from codecarbon.core import cpu
 from codecarbon.external.hardware import CPU
-from gramwatt.collectors.host import codecarbon
+from gramwatt.collectors.host import codecarbon, rapl
+from gramwatt.collectors.host.devices import HostDevices
 root = sys.argv[1]
 cpu.is_rapl_available.__defaults__ = (root,)
 CPU.__init__.__defaults__ = tuple(
     root if isinstance(text, str) and text.endswith("intel-rapl/subsystem") else text
     for text in CPU.__init__.__defaults__
 )
-codecarbon._counted = lambda _: ("cpu",)
+codecarbon.find_counters = lambda: rapl.find_counters(Path(root))
 codecarbon.main(0.5)
 """
-"""Our process with the real package, whose counter is RAPL in a folder of the test."""
+"""Our process with the real package, whose RAPL tree is a folder of the test."""
 
 
 @pytest.fixture
@@ -71,9 +73,13 @@ def until(host: HostDevices, found: Callable[[], bool]) -> None:
         host.settle()
 
 
-def begin(bench: HostBench, root: Path) -> HostDevices:
+def begin(bench: HostBench, root: Path, counters: rapl.Counters) -> HostDevices:
     command = [sys.executable, "-c", OURS, str(root)]
-    return bench.begin(spawn=lambda: codecarbon.PipedProcess(command, os.environ, str(root.parent)))
+    return bench.begin(
+        counters,
+        lambda: codecarbon.PipedProcess(command, os.environ, str(root.parent)),
+        GRAMWATT_HOST_SOURCE="codecarbon",
+    )
 
 
 def counted(bench: HostBench) -> tuple[float, float]:
@@ -88,13 +94,12 @@ def test_where_it_reads_a_counter_that_is_the_energy(powercap, monkeypatch):
     monkeypatch.setattr(codecarbon, "START_AFTER_NS", 0)
     monkeypatch.setattr(codecarbon, "NICENESS", 0)  # no later than tests beside it
     bench = HostBench(clock=Clock())
-    monkeypatch.setattr(devices, "reads_more", lambda: True)
-    host = begin(bench, powercap)
-    until(host, lambda: bench.sources()[0][1] == "integrated")
-    until(host, lambda: counted(bench)[0] > 200)
+    host = begin(bench, powercap, rapl.Counters((PACKAGE,), {}))
+    until(host, lambda: bench.sources()[0][1] == "measured")
+    until(host, lambda: counted(bench)[0] > 200)  # attributed while others are busy beside it
     host.stop(bench.timeline.now_ns())
     energy_j, span_s = counted(bench)
     assert energy_j / span_s == pytest.approx(WATTS, rel=0.2)
     cpu, ram = ({d["device_class"]: d for d in bench.devices}[name] for name in ("cpu", "ram"))
-    assert cpu["meter"].partition("+")[0] == "codecarbon-pmic"
+    assert cpu["meter"].partition("+")[0] == "codecarbon-rapl"
     assert ram["meter"] == "gramwatt-ram-model"

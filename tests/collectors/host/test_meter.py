@@ -48,13 +48,13 @@ def test_a_counter_is_used_from_its_first_reading_on_and_the_model_before():
         bench.reading(second, second + 2, 100.0)
     bench.stop(33.0)
     # 0 to 12 s by the model, 12 to 32 s counted, 32 to 33 s its last power
-    assert bench.total_j("cpu", "integrated") == pytest.approx(100 * 20)
+    assert bench.total_j("cpu", "measured") == pytest.approx(100 * 20)
     assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 12 + 100)
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 33)  # it counts no memory
     assert bench.span_s("cpu") == pytest.approx(33)
     assert bench.process.killed
     assert bench.sources() == [
-        ("codecarbon-pmic+gramwatt-cpu-model", "integrated"),
+        ("codecarbon-rapl+gramwatt-cpu-model", "measured"),
         ("gramwatt-ram-model", "estimated"),
     ]
 
@@ -85,7 +85,7 @@ def test_a_reading_is_billed_up_to_the_stop(late_s, counted_s):
     bench.say(late_s, late_s + 2, 300.0)
     bench.meter.stop(bench.start_ns + 11 * NS_PER_S)
     assert bench.span_s("cpu") == pytest.approx(11)
-    assert bench.total_j("cpu", "integrated") == pytest.approx(200 + 300 * (counted_s - 2))
+    assert bench.total_j("cpu", "measured") == pytest.approx(200 + 300 * (counted_s - 2))
     # 0 to 8 s by the model; between the readings the last power of the first
     between_j = 100 * (3 - counted_s)
     assert bench.total_j("cpu", "estimated") == pytest.approx(MODEL_W * 8 + between_j)
@@ -108,14 +108,14 @@ def test_a_codecarbon_that_fails_is_said_and_replaced_by_the_model(how):
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 100)
 
 
-def test_a_share_of_the_host_is_billed():
+def test_a_share_of_the_host_is_attributed():
     machine = Machine("Test Xeon", 8.0, 2.0, 64.0 * 2**30, 16.0 * 2**30)
     bench = Bench(machine)
     bench.to_age(5.0)
     for second in range(0, 20, 2):
         bench.reading(second, second + 2, 100.0)
     bench.stop(20.0)
-    assert bench.total_j("cpu", "integrated") == pytest.approx(100 * 20 / 4)
+    assert bench.total_j("cpu", "attributed") == pytest.approx(100 * 20 / 4)
     assert bench.total_j("ram", "estimated") == pytest.approx(RAM_W * 20 / 4)
 
 
@@ -338,7 +338,7 @@ def test_codecarbon_gets_no_setting_of_the_user_and_nothing_of_slurm(tmp_path):
 
 ITS_MODEL = """
 from gramwatt.collectors.host import codecarbon as ours
-ours._counted = lambda cpu: ("ram",)
+ours._counters = lambda cpu: {"ram": ("its model", "integrated")}
 ours.main(0.5)
 """
 """Our process with the real package, as if its model of memory were a counter."""
@@ -369,7 +369,7 @@ def test_codecarbon_itself_gives_energy_and_writes_no_file(tmp_path):
     # Its RAM model is a constant of the machine; a PUE that got through would triple it. It reads
     # its clock before ours: a busy machine delays some intervals' ends, but not most of them.
     power_w = median(
-        r["energy_j"]["ram"] * NS_PER_S / (r["to_ns"] - r["from_ns"]) for r in readings
+        r["counters"]["ram"][2] * NS_PER_S / (r["to_ns"] - r["from_ns"]) for r in readings
     )
     assert power_w == pytest.approx(ram_model_w(), rel=0.3)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".codecarbon.config"]

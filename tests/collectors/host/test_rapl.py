@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gramwatt.collectors.devices.board import Place
 from gramwatt.collectors.doctor import host as doctor
 from gramwatt.collectors.doctor.finding import Target
-from gramwatt.collectors.host import devices, model, rapl
+from gramwatt.collectors.host import model, rapl
 from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine
 from gramwatt.collectors.settings.clock import NS_PER_S
@@ -300,7 +300,7 @@ def test_memory_without_a_counter_stays_with_the_model(bench):
     assert bench.sources() == [("rapl", "measured"), ("gramwatt-ram-model", "estimated")]
 
 
-def test_codecarbon_is_not_started_where_it_reads_nothing_more(bench, monkeypatch):
+def test_codecarbon_is_not_started_where_it_reads_nothing_more(bench):
     bench.cap.add("intel-rapl:0", "package-0", 100.0)
     started: list[int] = []
 
@@ -309,11 +309,8 @@ def test_codecarbon_is_not_started_where_it_reads_nothing_more(bench, monkeypatc
         raise OSError("no process here")
 
     bench.wait(70.0, bench.measured(spawn=spawn))
-    monkeypatch.setattr(devices, "reads_more", lambda: True)
-    bench.wait(70.0, bench.measured(spawn=spawn))
     assert started == []
-    (bench.cap.root / "intel-rapl:0" / "name").unlink()
-    bench.wait(70.0, bench.measured(spawn=spawn))
+    bench.wait(70.0, bench.measured(spawn=spawn, GRAMWATT_HOST_SOURCE="codecarbon"))
     assert started == [1]
 
 
@@ -356,8 +353,9 @@ def test_graphics_inside_the_processor_that_the_model_does_not_see_are_said(tmp_
     assert notice.endswith("It does not see work on the graphics inside the processor.")
 
 
-def test_the_counters_can_be_left_alone(bench):
-    bench.begin(WHOLE, GRAMWATT_HOST_SOURCE="model")
+@pytest.mark.parametrize("source", ["model", "codecarbon"])
+def test_the_counters_can_be_left_alone(bench, source):
+    bench.begin(WHOLE, GRAMWATT_HOST_SOURCE=source)
     assert bench.sources()[0] == ("gramwatt-cpu-model", "estimated")
     assert bench.notices == [
         "meter-source-absent: no counter of processor and memory is read here; a model estimates "

@@ -23,7 +23,6 @@ class Scripted:
         self.url = ""
         self.asked: list[str] = []
         self.refusal = ""
-        self.warnings: list[str] = []
         self.shown: list[str | None] = []
 
     def add(self, metric: str, labels: dict[str, str], samples: dict[float, float]) -> None:
@@ -38,8 +37,7 @@ class Scripted:
             values = [[t, str(v)] for t, v in sorted(samples.items()) if since_s <= t <= at_s]
             if values:
                 result.append({"metric": {"__name__": match[1], **labels}, "values": values})
-        data = {"resultType": "matrix", "result": result}
-        return {"status": "success", "data": data, "warnings": self.warnings}
+        return {"status": "success", "data": {"resultType": "matrix", "result": result}}
 
 
 @contextmanager

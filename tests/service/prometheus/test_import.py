@@ -14,7 +14,6 @@ from gramwatt.service.imports.prometheus import (
     ImportAnswer,
     MappingError,
     Prometheus,
-    PrometheusError,
     import_range,
     named,
     read_mapping,
@@ -315,10 +314,3 @@ def test_a_counter_of_zeros_gives_way_to_power_and_zeros_alone_are_named(
     (job,) = jobs(light, answer).values()
     assert energy_j(job, "integrated") == pytest.approx(WATTS * 600)
     assert answer.unread == ["GPU-idle"]
-
-
-def test_an_answer_that_may_lack_samples_imports_nothing(light, prometheus, tmp_path):
-    prometheus.add(ENERGY, labels("a"), counter(0, 600))
-    prometheus.warnings = ["store 10.0.0.2 is not there"]
-    with pytest.raises(PrometheusError, match="may not have all of .*: store 10.0.0.2 is not"):
-        load(light, prometheus, tmp_path)
