@@ -43,6 +43,8 @@ SHOWN_CHARACTERS = 40
 _FIGURES = ("energy_kwh", "operational_g", "embodied_g", "total_g")
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 """Characters of a name that trackers of experiments take."""
+_CALLBACKS = "tracked_run.py"
+"""The file in which the integrations begin their jobs."""
 _is_unit = functools.lru_cache(UNIT_NAME.fullmatch)
 _OPTIONS = frozenset({"project", "name", "unit", "region", "zone", "kind"})
 
@@ -308,7 +310,7 @@ class Tracker:
 
     def _enter(self, *, by_start: bool) -> Job:
         options = {key: value for key, value in self._options.items() if key in _OPTIONS}
-        options["default_name"] = self._default_name or _script_name()
+        options["default_name"] = self._default_name or _script_name(self._place)
         session, owner = open_session(options, self._strict, by_start=by_start, place=self._place)
         if session is not None:
             for text in self._ignored if owner else ():
@@ -454,8 +456,15 @@ def _wrong(text: str, strict: bool) -> None:
     print_message(f"{text}; it is ignored [argument-ignored]")
 
 
-def _script_name() -> str:
-    script = os.path.basename((getattr(sys, "argv", None) or [""])[0])
+def _script_name(place: Place | None) -> str:
+    """Return the script's name; that of the caller's file where it has none, as with python -c."""
+    path: str = (getattr(sys, "argv", None) or [""])[0]
+    script = os.path.basename(path)
+    if script == "__main__.py":  # python -m PACKAGE
+        return os.path.basename(os.path.dirname(path))
+    caller = os.path.basename(place[0]) if place else ""
+    if script in ("-c", "-m", "") and caller[:1] not in ("<", "") and caller != _CALLBACKS:
+        return caller
     return "notebook" if "ipykernel" in script else script
 
 

@@ -18,6 +18,7 @@ from gramwatt import track
 from gramwatt.collectors.track import messages
 from gramwatt.collectors.track import session as session_module
 from gramwatt.collectors.track.session import UNIT_NAME
+from gramwatt.collectors.track.track import _script_name
 from gramwatt.sci.records.records import UNIT_PATTERN
 
 
@@ -517,6 +518,22 @@ client.CLOSE_TIMEOUT_S = 60.0
 client.spawn_meter = spawn
 from gramwatt import track
 """
+
+
+@pytest.mark.parametrize(
+    ("script", "caller", "name"),
+    [
+        ("/a/train.py", "/a/other.py", "train.py"),
+        ("/a/pkg/__main__.py", "/a/pkg/train.py", "pkg"),  # python -m pkg
+        ("-c", "/a/test_train.py", "test_train.py"),  # a worker of pytest-xdist
+        ("-c", "<string>", "-c"),
+        ("-c", "/a/tracked_run.py", "-c"),
+        ("/a/ipykernel_launcher.py", "<cell>", "notebook"),
+    ],
+)
+def test_a_job_is_named_by_what_its_user_wrote(monkeypatch, script, caller, name):
+    monkeypatch.setattr(sys, "argv", [script])
+    assert _script_name((caller, 7)) == name
 
 
 def run_script(tmp_path: Path, body: str) -> tuple[list[dict[str, Any]], Any]:
