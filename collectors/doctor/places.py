@@ -35,6 +35,7 @@ def spool(config: Config) -> Finding:
         folders,
         rejected_root,
         size_b,
+        spool_root,
         why_unusable,
     )
 
@@ -42,10 +43,10 @@ def spool(config: Config) -> Finding:
     used_mb, ended = size_b(home) / 1e6, [row for row in folders(home) if not row.is_live()]
     detail = f"{home}, {used_mb:.1f} of {config.spool_limit_mb:g} MB"
     detail += f", {len(ended)} closed or dead journals wait for `gramwatt sync`" if ended else ""
-    if why := why_unusable(home, LEAST_FREE_B):
-        text = f"{detail}. It {why}: jobs are journaled under the temporary directory, if it has "
-        fix = "free space there, or set GRAMWATT_HOME to a folder that outlives jobs"
-        return Finding("spool", "limited", f"{text}room", fix)
+    if why := why_unusable(spool_root(home), LEAST_FREE_B):
+        text = f"{detail}. {why}: jobs are journaled under the temporary directory, if it has room"
+        fix = "make it writable, free space, or set GRAMWATT_HOME to a folder that outlives jobs"
+        return Finding("spool", "limited", text, fix)
     if used_mb > config.spool_limit_mb:
         text = f"{detail}; over its limit, so intervals are 300 s long"
         return Finding("spool", "limited", text, "gramwatt sync")

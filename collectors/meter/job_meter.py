@@ -617,8 +617,8 @@ def writable_home(usual: Path) -> tuple[Path, str | None]:
         return usual, f"nothing can be journaled: {error}."
     if home == usual:
         return home, None
-    why = why_unusable(usual, LEAST_FREE_B)
-    return home, f"{usual} {why}; the job is journaled in {home}."
+    why = why_unusable(spool_root(usual), LEAST_FREE_B)
+    return home, f"{why}; the job is journaled in {home}."
 
 
 class Log:

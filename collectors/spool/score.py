@@ -220,7 +220,7 @@ def report_location(ended: Ended) -> str:
     if not has_service():
         return str(spool.spool_root(ended.home) / job_id)
     if ended.home != config.home:  # a store there would be lost with the temporary directory
-        return f"`gramwatt job {job_id}`, once {config.home} can be written"
+        return f"`gramwatt job {job_id}`, once {spool.spool_root(config.home)} can be written"
     return f"`gramwatt job {job_id}`"
 
 

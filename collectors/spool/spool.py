@@ -83,8 +83,9 @@ TRIED_B = 4096
 
 
 def why_unusable(folder: Path, least_free_b: int = 0) -> str | None:
-    """Return why a folder, or where it will be made, takes no files, or has less room than
-    `least_free_b` [B]; None if it does. A quota, or no room for names, shows when one is written.
+    """Return in a sentence why a folder, or where it will be made, takes no files, or has less room
+    than `least_free_b` [B]; None if it does. A quota, or no room for names, shows when one is
+    written.
     """
     from tempfile import TemporaryFile
 
@@ -94,9 +95,9 @@ def why_unusable(folder: Path, least_free_b: int = 0) -> str | None:
             if least_free_b:
                 stream.write(bytes(TRIED_B))
                 stream.flush()
-        return "is on a full disk" if free_b(place) < least_free_b else None
+        return f"{folder} is on a full disk" if free_b(place) < least_free_b else None
     except OSError as error:
-        return f"cannot be written ({files.why(error)})"
+        return f"{folder} cannot be written ({files.why(error)})"
 
 
 def usable_home(home: Path, least_free_b: int = 0) -> Path:
@@ -110,7 +111,9 @@ def usable_home(home: Path, least_free_b: int = 0) -> Path:
             is_ours = path == home or path.stat().st_uid == os.getuid()
         except OSError:
             continue
-        if is_ours and why_unusable(path, least_free_b) is None:
+        # In the home of somebody who once used sudo the spool may be root's.
+        tried = spool_root(path) if least_free_b else path
+        if is_ours and why_unusable(tried, least_free_b) is None:
             return path
     room = " or has room" if least_free_b else ""
     raise OSError(f"neither {home} nor the temporary directory can be written{room}")

@@ -356,9 +356,10 @@ def test_a_job_on_a_full_disk_is_journaled_elsewhere_until_its_home_has_room(
     assert code == 4
     place = re.escape(f"{tmp_path}/gramwatt-{os.getuid()}.")
     assert re.search(
-        rf"h cannot be written \(No space left on device\); the job is journaled in {place}", said
+        rf"h/spool cannot be written \(No space left on device\); the job is journaled in {place}",
+        said,
     )
-    shown = re.search(r"More: `gramwatt (job [\w-]+)`, once \S+/h can be written", line)
+    shown = re.search(r"More: `gramwatt (job [\w-]+)`, once \S+/h/spool can be written", line)
     assert shown, line
     done = gramwatt(names, "doctor", "--json")
     (spool,) = [f for f in json.loads(done.stdout)["findings"] if f["what"] == "spool"]

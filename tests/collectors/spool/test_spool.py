@@ -142,3 +142,22 @@ def test_what_is_left_of_a_delivered_folder_is_deleted_and_never_closed_again(
     spool.discard(folder(tmp_path, node_id(), a_jsonl=line("job", 1)))
     assert not left.exists()
     assert list((tmp_path / "delivered").iterdir()) == []
+
+
+def test_a_home_whose_spool_is_anothers_is_journaled_beside_and_found_again(tmp_path, monkeypatch):
+    """As after `sudo gramwatt run`; a file stands for a folder of root's, which root could use."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    home = tmp_path / "home"
+    home.mkdir()
+    assert spool.usable_home(home, spool.LEAST_FREE_B) == home
+    (home / "spool").touch()
+    beside = spool.usable_home(home, spool.LEAST_FREE_B)
+    assert beside.parent == tmp_path / "tmp"
+    assert beside != spool.usable_home(tmp_path / "other" / "spool", spool.LEAST_FREE_B)
+    journal = spool.spool_root(beside) / "job-1" / "n-1"
+    spool.remember_server(journal, "https://gramwatt.example")
+    (home / "spool").unlink()
+    assert spool.usable_home(home, spool.LEAST_FREE_B) == home
+    assert [folder.path for folder in spool.folders(home)] == [journal]
+    monkeypatch.setattr("os.getuid", lambda: 4242)  # nobody else's folder is read
+    assert spool.folders(home) == []
