@@ -212,8 +212,8 @@ HELP: dict[str, str] = {
         "second. Their counts are in R."
     ),
     "server-counts": (
-        "It ran before the job, did not answer in ten minutes, lacks the expected counters, or "
-        "restarted. The message says what is not counted."
+        "It ran before the job, did not answer in ten minutes, lacks the expected counters, "
+        "restarted, or is several processes. The message says what is not counted."
     ),
     "gpu-shared": (
         "The job is billed its share, or the whole board if time-sharing is not known; the "

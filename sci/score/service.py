@@ -356,26 +356,14 @@ def _parts(sums: _Sums, energy: Quantity | None, carbon: Quantity | None) -> lis
         seen = name == "idle" and sums.idle_seen_j >= SEEN_LEAST * share[0]
         why = {"idle": IDLE_SEEN if seen else IDLE_ASSUMED, "work": UNSPLIT}.get(name, SPLIT)
         tokens = sums.counts.get(("token", name), 0.0)
-        own = [_part(whole, share, sums.energy_j, seen, why) for whole in (energy, carbon)]
-        rows.append(
-            ServicePartDoc(
-                part=name,
-                energy_j=bare(own[0]),
-                total_g=bare(own[1]),
-                tokens=tokens,
-                energy_j_per_token=bare(own[0].scaled(1 / tokens, "J/token"))
-                if own[0] and tokens
-                else None,
-            )
-        )
+        own_j = _part(energy, share, sums.energy_j, seen, why)
+        own_g = _part(carbon, share, sums.energy_j, seen, why) if carbon else None
+        per_token = own_j.scaled(1 / tokens, "J/token").bare() if tokens else None
+        rows.append(ServicePartDoc(name, bare(own_j), bare(own_g), tokens, per_token))
     return rows
 
 
-def _part(
-    whole: Quantity | None, share: Share, energy_j: float, seen: bool, why: str
-) -> Quantity | None:
-    if whole is None:
-        return None
+def _part(whole: Quantity, share: Share, energy_j: float, seen: bool, why: str) -> Quantity:
     value, low, high = (joules / energy_j for joules in share)
     kind = weakest((whole.kind, "attributed" if seen else "estimated"))
     fraction = Quantity(value, low, high, "1", kind, why).as_input(DIVIDED)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -142,21 +143,18 @@ class Machine:
             each = j_from_kwh(energy_kwh["gpu"]) / max(1, len(self.gpus))
             joules |= {f"gpu-{number}": each for number in range(max(1, len(self.gpus)))}
         length = span[1] - span[0]
-        records: list[IntervalRecord] = []
-        for start, end in _pieces(*span):
-            for device_id, whole_j in joules.items():
-                records.append(
-                    IntervalRecord(
-                        **who,
-                        seq=seq + len(records),
-                        device_id=device_id,
-                        start=start,
-                        end=end,
-                        energy_j=whole_j * ((end - start) / length),
-                        kind="measured" if device_id.startswith("gpu") else "estimated",
-                    )
-                )
-        return records
+        return [
+            IntervalRecord(
+                **who,
+                seq=at,
+                device_id=device_id,
+                start=start,
+                end=end,
+                energy_j=joules[device_id] * ((end - start) / length),
+                kind="measured" if device_id.startswith("gpu") else "estimated",
+            )
+            for at, ((start, end), device_id) in enumerate(product(_pieces(*span), joules), seq)
+        ]
 
 
 def notice(text: str) -> str:
@@ -361,7 +359,7 @@ def _value(name: str, text: str) -> Any:
     try:
         number = float(stripped)
     except ValueError:
-        raise ValueError(f"{name} is {text!r}, not a number") from None
+        number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{name} is {text!r}, not a number")
     return number
