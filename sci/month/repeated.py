@@ -149,7 +149,7 @@ def _require_distinct(before: Sequence[JobDoc], after: Sequence[JobDoc]) -> None
     seen: set[str] = set()
     for document in (*before, *after):
         if document.job_id in seen:
-            text = f"not comparable: job {document.job_id!r} is named twice"
+            text = f"not comparable: job {document.job_id!r} is named twice; name another one"
             raise ScoreError(text, code="not-comparable")
         seen.add(document.job_id)
 
