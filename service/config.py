@@ -702,14 +702,10 @@ def _oidc(settings: dict[str, Any]) -> OidcConfig | None:
 
 def _intensity(env: Mapping[str, str]) -> IntensitySettings:
     accounts = {name: Account(**_given(env, f"intensity.accounts.{name}.")) for name in PROVIDERS}
-    usable = [name for name in PROVIDERS if _usable(name, accounts[name])]
+    usable = [name for name in PROVIDERS if name in KEYLESS or accounts[name].key]
     text = env.get("GRAMWATT_INTENSITY", "").strip()
     chains = _chains(text, usable) if text else {"": tuple(n for n in usable if n not in KEYLESS)}
     return IntensitySettings(chains=chains, accounts=accounts, **_given(env, "intensity."))
-
-
-def _usable(name: str, account: Account) -> bool:
-    return name in KEYLESS or bool(account.key)
 
 
 def _chains(text: str, usable: Collection[str]) -> dict[str, tuple[str, ...]]:

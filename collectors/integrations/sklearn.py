@@ -46,7 +46,8 @@ class GramwattCallback:
     ) -> None:
         """Count a fit of what predicts, or stands alone, unless an inner estimator counts it."""
         counts = hasattr(estimator, "predict") or context.parent is None
-        if context.task_name == "fit" and counts and not _has_callbacks(_inner(estimator)):
+        inner_counts = hasattr(_inner(estimator), "set_callbacks")
+        if context.task_name == "fit" and counts and not inner_counts:
             self._run.count(fit=1, sample=batch_size(X) if X is not None else 0)
 
     @harmless
@@ -59,7 +60,3 @@ def _inner(estimator: Any) -> Any:
     """Return the estimator that this one fits: a search's own, or the last step of a pipeline."""
     steps = getattr(estimator, "steps", None)
     return steps[-1][1] if steps else getattr(estimator, "estimator", None)
-
-
-def _has_callbacks(estimator: Any) -> bool:
-    return hasattr(estimator, "set_callbacks")

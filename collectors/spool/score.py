@@ -237,8 +237,7 @@ def _more(ended: Ended, document: Document) -> str:
 
 
 def lines(ended: Ended, document: Document | None = None) -> list[str]:
-    """Return what the user reads about the job; empty where it runs elsewhere still, or where
-    another of its processes has printed it.
+    """Return what the user reads about the job; empty where it runs elsewhere still.
 
     `document` is the score of its server or its store, where that is known.
     """
@@ -248,10 +247,6 @@ def lines(ended: Ended, document: Document | None = None) -> list[str]:
     folders = spool.folders(ended.home, ended.job_id)
     if any(map(_runs, folders)):
         return []
-    writers = sorted(file.writer for folder in folders for file in folder.writers())
-    end = f"{ended.job_id} ended: {writers}"
-    if len(writers) > 1 and not first_notice_today(ended.home, end):
-        return []  # another process of the job that ended at the same moment has
     if document is not None:
         return [result_line(document, _more(ended, document)), *_remedies(ended, document)]
     if not folders or sum(folder.size_b() for folder in folders) > SIZE_MAX_B:

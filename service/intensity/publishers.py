@@ -413,7 +413,8 @@ def _entsoe_rows(rows: Iterator[Line], question: Question) -> list[Point]:
     for line in rows:
         cells = line.cells
         own = {cells.get("areacode", "").strip(), cells.get("areamapcode", "").strip()}
-        if "areacode" in cells and own.isdisjoint({area, question.zone, _map_code(question.zone)}):
+        map_code = question.zone.rpartition("-")[2]  # as ENTSO-E writes it: SE3 of SE-SE3
+        if "areacode" in cells and own.isdisjoint({area, question.zone, map_code}):
             others.add(cells.get("areamapcode", cells["areacode"]).strip())
             continue
         column = _column(line, "mtu" if any(n.startswith("mtu") for n in cells) else "datetime")
@@ -424,11 +425,6 @@ def _entsoe_rows(rows: Iterator[Line], question: Question) -> list[Point]:
         amount = number(line, named, question)
         mix.add(line, start, fuel, _fuel(line, ENTSOE_FUELS, fuel), amount, step)
     return mix.points(others)
-
-
-def _map_code(zone: str) -> str:
-    """Return the name of a bidding zone as ENTSO-E writes it: SE3 of SE-SE3."""
-    return zone.rpartition("-")[2]
 
 
 class _Times:
