@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import field
 
 from gramwatt.collectors.devices.board import DevicePort, Place, ports
-from gramwatt.collectors.devices.counter import POLL_NS
+from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS, POLL_NS
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.sampler import NodeJob, Sampler
 from gramwatt.collectors.devices.shared_board import DeviceLocks, Processes, SharedBoards
@@ -79,11 +79,6 @@ class DeviceManager:
         self._host_begins: tuple[dict[str, Any] | None, int] = None, 0
         self._known: dict[str, Any] = {}
         self._environs: list[tuple[Mapping[str, str], int]] = []
-
-    @property
-    def driver(self) -> str | None:
-        """Version of NVIDIA's driver; None without one."""
-        return next((group.driver for group in self._groups if group.driver), None)
 
     def begin(self, state: dict[str, Any] | None, mark_ns: int) -> None:
         """Find the devices and take their first readings.
@@ -184,11 +179,15 @@ class DeviceManager:
             "host": self._host.state() if self._host else None,
         }
 
-    def coarsest_period_s(self) -> float | None:
-        """Return the slowest counter's update period [s]; None where none was seen."""
+    def resolution_s(self) -> float:
+        """Return the length of the shortest job that the slowest counter shows [s]: two of its
+        periods; 0 without NVIDIA's driver, whose counters alone tick so slowly.
+        """
+        if not any(group.driver for group in self._groups):
+            return 0.0
         devices = (device for group in self._groups for device in group.devices)
-        periods_s = (device.meter.period_s for device in devices)
-        return max((period_s for period_s in periods_s if period_s), default=None)
+        periods_s = (device.meter.period_s or 0.0 for device in devices)
+        return 2 * (max(periods_s, default=0.0) or LONGEST_PERIOD_NS / NS_PER_S)
 
     def _begin_host(self) -> None:
         own = JobProcesses(self._job_id, self.pids, self.used_before_s)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from gramwatt import __version__
 from gramwatt.collectors.devices.board import selecting_variables
-from gramwatt.collectors.devices.counter import LONGEST_PERIOD_NS
 from gramwatt.collectors.devices.library import Crashes
 from gramwatt.collectors.devices.sampler import NodeJob
 from gramwatt.collectors.devices.visibility import reserves
@@ -368,8 +367,7 @@ class JobMeter:
 
     def _stop_devices(self, devices: DeviceManager, stop_ns: int) -> None:
         devices.stop(stop_ns)
-        resolution_s = 2 * (devices.coarsest_period_s() or LONGEST_PERIOD_NS / NS_PER_S)
-        if devices.driver and (stop_ns - self.job_start_ns) / NS_PER_S < resolution_s:
+        if (stop_ns - self.job_start_ns) / NS_PER_S < devices.resolution_s():
             self.notify("below-resolution", CODES["below-resolution"])
 
     def _look_at_ns(self) -> int:
@@ -519,11 +517,10 @@ class JobMeter:
         return now_ns if boot_ns is None else min(now_ns, self.timeline.at_boot(int(boot_ns)))
 
     def _read_counts(self, now_ns: int, *, last: bool = False) -> None:
-        self._guarded("the reading of counts", self._read_totals, now_ns)
+        self._guarded(
+            "the reading of counts", lambda: self.counts.update(self.processes.totals(), now_ns)
+        )
         self._guarded("the reading of servers' counters", self._read_server_totals, now_ns, last)
-
-    def _read_totals(self, now_ns: int) -> None:
-        self.counts.update(self.processes.totals(), now_ns)
 
     def _read_server_totals(self, now_ns: int, last: bool) -> None:
         """Journal each reading of the servers at its own moment: energy is divided by these."""

@@ -173,12 +173,16 @@ class Ledger:
         while start_ns < end_ns:
             if self.open is None:
                 self.open = Interval(start_ns, kind, most_w=most_w)
+            interval = self.open
             # By the open interval's own start: one that began fine ends fine.
-            cut_ns = self._schedule.next_cut_ns(self.open.start_ns, start_ns, end_ns)
+            cut_ns = self._schedule.next_cut_ns(interval.start_ns, start_ns, end_ns)
             until_ns = min(cut_ns, end_ns)
             whole = until_ns == end_ns
             part_j = energy_j if whole else energy_j * (until_ns - start_ns) / (end_ns - start_ns)
-            self._grow(until_ns, part_j, power_w)
+            interval.end_ns = until_ns
+            interval.energy_j += part_j
+            if power_w is not None:
+                interval.power_max_w = max(interval.power_max_w or 0.0, power_w)
             energy_j -= part_j
             start_ns = until_ns
             if until_ns == cut_ns:
@@ -218,11 +222,3 @@ class Ledger:
             interval.end_ns = interval.start_ns + kept_ns
         if interval is not None and interval.end_ns > interval.start_ns:
             self._emit(self.device_id, interval)
-
-    def _grow(self, end_ns: int, energy_j: float, power_w: float | None) -> None:
-        interval = self.open
-        assert interval is not None  # add() has just opened it
-        interval.end_ns = end_ns
-        interval.energy_j += energy_j
-        if power_w is not None:
-            interval.power_max_w = max(interval.power_max_w or 0.0, power_w)

@@ -173,7 +173,9 @@ class Journal:
         try:
             if before is not None:
                 self._log("the journal's folder was moved or deleted; it is written again")
-                _copy(before, descriptor)
+                os.ftruncate(descriptor, 0)
+                self._size_b = 0
+                self._append(descriptor, _content(before))
             else:
                 self._go_on(descriptor)
             self._size_b = os.fstat(descriptor).st_size
@@ -187,10 +189,7 @@ class Journal:
 
     def _go_on(self, descriptor: int) -> None:
         """Cut off what a meter that was killed has written in part, and number on from there."""
-        data = b""
-        while part := os.pread(descriptor, COPY_B, len(data)):
-            data += part
-        lines = _whole(data)
+        lines = _whole(_content(descriptor))
         os.ftruncate(descriptor, sum(len(line) + 1 for line in lines))
         for line in reversed(lines):
             record = decoded(line)
@@ -256,11 +255,8 @@ def _whole(data: bytes) -> list[bytes]:
     return data.split(b"\n")[:-1]
 
 
-def _copy(source: int, target: int) -> None:
-    """Make one open file's content that of another; raises OSError."""
-    os.ftruncate(target, 0)
-    at_b = 0
-    while part := os.pread(source, COPY_B, at_b):
-        at_b += len(part)
-        if os.write(target, part) != len(part):
-            raise OSError("the disk took a part of the lines only")
+def _content(descriptor: int) -> bytes:
+    data = bytearray()
+    while part := os.pread(descriptor, COPY_B, len(data)):
+        data += part
+    return bytes(data)

@@ -26,7 +26,7 @@ def test_any_update_period_is_found_and_both_edges_are_interpolated(tmp_path, pe
         rig.run(10 + draw.random(), meter)
         assert meter.devices is not None
         if period_s >= 0.02:  # a faster counter ticks at every poll
-            assert meter.devices.coarsest_period_s() == pytest.approx(period_s, abs=0.0101)
+            assert meter.devices.resolution_s() == pytest.approx(2 * period_s, abs=0.0202)
         end_ns = rig.clock.now_ns()
         rig.stop(meter)
         # 300 W above or below the mean for at most half a period, at each of two edges, and twice
