@@ -31,7 +31,7 @@ def package_environ() -> dict[str, str]:
     """
     environ = dict(os.environ)
     environ.pop("PYTHONINSPECT", None)  # it would keep the new process at a prompt
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folder = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
     if os.path.basename(folder) not in ("site-packages", "dist-packages"):
         before = environ.get("PYTHONPATH", "")
         if folder not in before.split(os.pathsep):
@@ -42,10 +42,11 @@ def package_environ() -> dict[str, str]:
 def module_command(module: str) -> list[str]:
     """Return the command line that runs a module of gramwatt: no cwd on its path, no warnings.
 
-    Raises OSError in an embedded interpreter that does not know its own executable.
+    Raises OSError where there is no such interpreter: embedded in a program, which may not know its
+    own executable, or frozen into one, which would run once more.
     """
-    if not sys.executable:
-        raise OSError("this interpreter does not know its own executable")
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise OSError("this program has no Python of its own; start it by `gramwatt run`")
     return [sys.executable, "-P", "-W", "ignore", "-m", module]
 
 

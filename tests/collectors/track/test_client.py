@@ -335,6 +335,25 @@ def test_a_meter_starts_where_the_functions_of_os_wait_for_what_has_ended(monkey
     assert said.read_text() == "\n"
 
 
+@pytest.mark.parametrize(("folder", "path"), [("/app/lib", "/app/lib"), ("/v/site-packages", None)])
+def test_the_meter_finds_the_package_where_the_script_does(monkeypatch, folder, path):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(launch, "__file__", f"{folder}/gramwatt/collectors/track/launch.py")
+    assert launch.package_environ().get("PYTHONPATH") == path
+
+
+def test_a_frozen_program_is_not_run_again_as_its_meter(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
+    monkeypatch.setattr(messages, "_reported", set())
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    client = Client("j", "track", {})
+    assert not client.start()
+    client.count(1)
+    assert client.folder is not None
+    client.folder.remove()
+    assert "start it by `gramwatt run`" in capsys.readouterr().err
+
+
 def test_the_client_needs_the_light_part_of_the_standard_library_only():
     heavy = "dataclasses inspect typing asyncio tomllib tempfile hashlib logging datetime uuid"
     code = (
