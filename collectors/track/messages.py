@@ -65,8 +65,8 @@ def write_stderr(text: str) -> None:
         else:  # somebody's own stream, such as that of a notebook
             stream.write(text)
             stream.flush()
-    except (AttributeError, OSError, ValueError):
-        pass
+    except Exception:  # also a RuntimeError of a handler of a signal that came during another write
+        return
 
 
 def line_begin() -> str:

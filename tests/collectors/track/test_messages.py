@@ -10,6 +10,8 @@ import termios
 
 import pytest
 
+from gramwatt.collectors.track import messages
+
 END = (
     "gramwatt: 0.57 Wh, 240 mg CO2e (150 to 410); 48 µg per image; mostly measured. More: "
     "`gramwatt job 20260501-083000-3fa9c21b04d7`"
@@ -70,3 +72,13 @@ def test_a_message_begins_a_line_whatever_stands_before_it(before, tmp_path):
     with (tmp_path / "log").open("wb") as log:
         subprocess.run([sys.executable, "-c", code], check=True, stderr=log)
     assert (tmp_path / "log").read_text().splitlines() == [*first, "gramwatt: the end"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, ValueError, AttributeError])
+def test_a_stream_that_fails_in_its_own_way_breaks_no_training(monkeypatch, error):
+    class Stream:
+        def write(self, _text: str) -> int:
+            raise error("reentrant call")
+
+    monkeypatch.setattr(sys, "stderr", Stream())
+    messages.print_message(f"a message, {error}")
