@@ -78,14 +78,15 @@ def server(config: Config) -> Finding:
     if not config.server:
         here = "scored and kept on this machine" if has_service() else "spooled on this machine"
         return Finding("server", "absent", f"none is set: jobs are {here}")
-    from gramwatt.collectors.spool.send import AWAY, FAILED, NotTaken, try_server  # not on Windows
+    from gramwatt.collectors.spool.send import AWAY, NotTaken, try_server  # not on Windows
 
     try:
         try_server(config.server, config.key_for(config.server), TIMEOUT_S)
     except NotTaken as error:
         fix = "check GRAMWATT_SERVER and the network to it"
-        if error.code not in (AWAY, FAILED):
-            fix = "set GRAMWATT_API_KEY; there: gramwatt admin key create NAME --scope ingest"
+        if error.code != AWAY:
+            fix = "check GRAMWATT_SERVER and GRAMWATT_API_KEY"
+            fix += "; there: gramwatt admin key create NAME --scope ingest"
         text = f"{error}; journals stay spooled"
         return Finding("server", "missing" if error.code == AWAY else "limited", text, fix)
     return Finding("server", "ok", f"{plain_address(config.server)} takes journals")

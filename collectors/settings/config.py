@@ -258,13 +258,13 @@ class Config(Struct, frozen=True, kw_only=True):
         """The problems as notices of a job."""
         return tuple(Notice("argument-ignored", row.text, row.key) for row in self.problems)
 
-    def key_for(self, server: str, home: Path | None = None) -> str | None:
+    def key_for(self, server: str) -> str | None:
         """Return the key to send to a server: the configured one for the configured server only,
         else one stored for it, or the home's own where it is that server's; None without one.
         """
         own = self.api_key if server == self.server else None
         stored = stored_key(user_file(os.environ).parent, server)
-        return own or stored or home_key_for(home or self.home, server)
+        return own or stored or home_key_for(self.home, server)
 
 
 PARSERS: dict[str, Callable[[Any], Any]] = {

@@ -30,6 +30,8 @@ REPEATED_S = 1.0
 """Within which time what failed is asked again [s]."""
 AUTHORITIES = "SSL_CERT_FILE"
 """The variable with a file of certificate authorities, in place of the usual ones."""
+UNKNOWN_ISSUER = range(18, 22)
+"""OpenSSL's codes for a certificate that no known authority has signed (x509_vfy.h)."""
 UNREACHED = {
     "OSError": f"there is no file of authorities where {AUTHORITIES} or REQUESTS_CA_BUNDLE says",
     "InvalidSchema": "the proxy in the environment is of a kind that cannot be used; http:// can",
@@ -247,7 +249,9 @@ def unreached(error: BaseException) -> tuple[str, bool]:
     kind = type(error).__name__
     words = getattr(error, "strerror", None) or UNREACHED.get(kind, kind)
     if isinstance(error, ssl.SSLCertVerificationError):
-        words = f"{error.verify_message}; an authority of your own goes into {AUTHORITIES}"
+        words = error.verify_message.rstrip(".")
+        if error.verify_code in UNKNOWN_ISSUER:
+            words += f"; an authority of your own goes into {AUTHORITIES}"
     if by_proxy:
         words = f"{words}, by the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"
     return str(words), isinstance(error, ConnectionRefusedError)

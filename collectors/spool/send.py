@@ -116,13 +116,13 @@ def sync(
     GramwattError of the store.
     """
     result = SyncResult()
-    home = spool.usable_home(config.home)
+    spool.usable_home(config.home)
     folders = [folder for folder in spool.folders(config.home, job_id) if _close(folder, result)]
     if job_id:
         result.closed += _close_neighbours(config.home, job_id)
     by_server = _by_server(config, folders, result)
     for server, own in by_server.items():
-        _send(config, home, server, each(own, "sending") if shown else own, result)
+        _send(config, server, each(own, "sending") if shown else own, result)
     if config.server is not None or (job_id and by_server):
         result.server = config.server or next(iter(by_server))
         return result
@@ -179,7 +179,7 @@ def _by_server(
     for (own, server), jobs in elsewhere.items():
         target = "there" if server == own else f"to {server}, which GRAMWATT_SERVER names"
         names = ", ".join(sorted(set(jobs))[:5])
-        result.remarks.append(f"spooled for {own}, and sent {target}: {names}")
+        result.remarks.append(f"spooled for {own}, and goes {target}: {names}")
     return groups
 
 
@@ -205,10 +205,8 @@ def _close_neighbours(home: Path, job_id: str) -> list[str]:
     return [folder.job_id for folder in newest if folder.unclosed() and close_dead(folder)]
 
 
-def _send(
-    config: Config, home: Path, server: str, folders: Iterable[SpoolFolder], result: SyncResult
-) -> None:
-    with new_session(config.key_for(server, home)) as session:
+def _send(config: Config, server: str, folders: Iterable[SpoolFolder], result: SyncResult) -> None:
+    with new_session(config.key_for(server)) as session:
         for folder in folders:
             try:
                 _send_folder(folder, server, session, result)

@@ -481,7 +481,8 @@ def _writer_file(path: Path) -> WriterFile:
         doc = decoded(line)
         kind = doc.get("type")
         ended = ended or kind == "end"
-        resumes = _text(doc.get("resumes")) or resumes if kind == "job" else resumes
+        if kind == "job" and isinstance(dead := doc.get("resumes"), str):
+            resumes = dead or resumes
     return WriterFile(
         writer=path.stem,
         path=path,
@@ -498,10 +499,6 @@ def _meter_lives(state: dict[str, Any]) -> bool | None:
     if not (pid and began_ns and state.get("boot") == proc.boot_id()):
         return None
     return bool(proc.process_start_ns(int(pid)) == began_ns)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _state_of(path: Path) -> dict[str, Any] | None:

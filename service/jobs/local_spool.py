@@ -142,9 +142,8 @@ def ingest_local_spool(service: Service, *, fresh: bool = False) -> None:
     for folder in spool.folders(service.config.home):
         if folder.server() is None and folder.unclosed():
             close_dead(folder)  # a sync sets what cannot be read aside, and reports it
-    if has_journals(service.config.home):
-        ingest_spool(service)
-        read_open_journals(service, fresh=fresh)
+    ingest_spool(service)
+    read_open_journals(service, fresh=fresh)
 
 
 def ingest_spool(service: Service, job_id: str | None = None) -> list[str]:

@@ -207,7 +207,7 @@ def test_sync_sends_a_journal_to_the_server_it_was_measured_for(home, monkeypatc
     )
     done = invoke("sync", store=store)
     assert done.exit_code == 1
-    assert "spooled for http://127.0.0.1:9, and sent there: job-1" in done.stderr
+    assert "spooled for http://127.0.0.1:9, and goes there: job-1" in done.stderr
     assert "stays spooled" in done.stderr
     assert taken == [None]  # other journals are the local store's
     assert (folder / "aaaaaaaaaaaa.jsonl").exists()
@@ -217,7 +217,7 @@ def test_sync_sends_to_the_server_of_the_environment_first(home, monkeypatch):
     assert remember_server(write_dead_job(home), "http://127.0.0.1:9")
     monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:11")
     done = invoke("sync")
-    said = "spooled for http://127.0.0.1:9, and sent to http://127.0.0.1:11, which GRAMWATT_SERVER"
+    said = "spooled for http://127.0.0.1:9, and goes to http://127.0.0.1:11, which GRAMWATT_SERVER"
     assert f"{said} names: job-1" in done.stderr
     assert "http://127.0.0.1:11/v1/jobs/job-1/records cannot be reached" in done.stderr
 

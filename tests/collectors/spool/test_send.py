@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -257,8 +258,24 @@ def test_one_odd_journal_holds_up_no_other_and_a_refused_key_is_tried_once(
         spool.remember_server(folder, server.url)
     server.statuses, server.headers = [status], {"Retry-After": "99"}
     result = send.SyncResult()
-    send._send(Config(), tmp_path, server.url, spool.folders(tmp_path), result)
+    send._send(Config(), server.url, spool.folders(tmp_path), result)
     assert len(result.sent) == len(server.bodies) == sent_of_three
     assert [problem.code for problem in result.problems] == [code]
     assert "the journal stays spooled" in result.problems[0].text
     assert len(spool.folders(tmp_path)) == 3  # none is dropped
+
+
+@pytest.mark.parametrize(
+    ("number", "why", "advice"),
+    [
+        (20, "unable to get local issuer certificate", True),
+        (10, "certificate has expired", False),
+        (62, "Hostname mismatch, certificate is not valid for 'there'.", False),
+    ],
+)
+def test_an_authority_is_asked_for_only_where_none_is_known(number, why, advice):
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = number, why
+    text, refused = http.unreached(error)
+    assert text.startswith(why.rstrip("."))
+    assert ("SSL_CERT_FILE" in text, refused) == (advice, False)
