@@ -42,10 +42,11 @@ def package_environ() -> dict[str, str]:
 def module_command(module: str) -> list[str]:
     """Return the command line that runs a module of gramwatt: no cwd on its path, no warnings.
 
-    Raises OSError where there is no such interpreter: embedded in a program, which may not know its
-    own executable, or frozen into one, which would run once more.
+    Raises OSError where there is no such interpreter: embedded in a program (uWSGI, an editor), or
+    frozen into one, which would run once more.
     """
-    if not sys.executable or getattr(sys, "frozen", False):
+    name = os.path.basename(sys.executable or "").lower()
+    if getattr(sys, "frozen", False) or not ("py" in name or "ython" in name):  # Houdini's hython
         raise OSError("this program has no Python of its own; start it by `gramwatt run`")
     return [sys.executable, "-P", "-W", "ignore", "-m", module]
 

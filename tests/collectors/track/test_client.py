@@ -342,10 +342,14 @@ def test_the_meter_finds_the_package_where_the_script_does(monkeypatch, folder, 
     assert launch.package_environ().get("PYTHONPATH") == path
 
 
-def test_a_frozen_program_is_not_run_again_as_its_meter(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("changed", [{"frozen": True}, {"executable": "/usr/bin/uwsgi"}])
+def test_a_program_that_has_python_in_it_is_not_run_again_as_its_meter(
+    tmp_path, monkeypatch, capsys, changed
+):
     monkeypatch.setenv("GRAMWATT_HOME", str(tmp_path))
     monkeypatch.setattr(messages, "_reported", set())
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    for name, value in changed.items():
+        monkeypatch.setattr(sys, name, value, raising=False)
     client = Client("j", "track", {})
     assert not client.start()
     client.count(1)
