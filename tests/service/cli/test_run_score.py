@@ -84,7 +84,8 @@ def test_so_it_is_for_a_journal_that_was_stored_before_its_line_was_made(home, c
     _, stored = ran(home)
     answers = iter([None, stored])  # it is being scored
     store = SimpleNamespace(ingest=lambda *_: [], document=lambda *_: next(answers))
-    done, config = Run("job-1", Outcome(0), True, home), Config(home=home)
+    done = Run("job-1", Outcome(0), True, home, reports=True)
+    config = Config(home=home)
     run_command._report_end(done, config, None, False, lambda: store)
     assert capsys.readouterr().err == line_of(stored)
 
