@@ -231,7 +231,8 @@ def test_a_tracked_function_ends_with_the_same_line(
         _, (line,) = ran(environ, str(script), line=[sys.executable])
         if LINE.fullmatch(line):
             return
-        assert re.fullmatch(r"gramwatt: [\w-]+ has ended; see `gramwatt job [\w-]+`", line)
+        late = r"gramwatt: [\w-]+ has ended and is being scored\. More: `gramwatt job [\w-]+`"
+        assert re.fullmatch(late, line)
     pytest.fail(f"no figures in five jobs: {line}")
 
 
