@@ -24,7 +24,10 @@ def openable_gpus(folder: str = "/dev") -> str:
     """Return the numbers of NVIDIA's GPUs whose files this process may open, such as `0,3`: a
     scheduler may give each task of a job a file of its own.
     """
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return ""
     gpus = (name for name in names if name[:6] == "nvidia" and name[6:].isdecimal())
     own = (name[6:] for name in gpus if os.access(f"{folder}/{name}", os.R_OK | os.W_OK))
     return ",".join(sorted(own))
