@@ -488,13 +488,9 @@ class Sampler:
             return
         for name in self._port.hidden(environ):
             self._put_unknown(f"{self._job.node}-{name}")
-            text = (
-                f"a process of the job may open /dev/{name} and its meter may not, as a scheduler "
-            )
-            text += (
-                "gave them to other tasks; its energy is not known. With Slurm, --gpu-bind=none "
-            )
-            text += "beside --gpus-per-node gives each task all GPUs of the job."
+            text = f"a process of the job may open /dev/{name} and its meter may not, as where a "
+            text += "scheduler gives each task its own; its energy is not known. With Slurm, "
+            text += "--gpu-bind=none beside --gpus-per-node gives each task all GPUs of the job."
             self._job.notify("energy-unmeasured", f"{self._port.vendor}: {text}")
         boards = self._find(keep_asking=bool(states), expected=expected)
         if boards is None:

@@ -154,7 +154,7 @@ class JobFolder:
         return os.path.exists(self.at(METER)) or self.lives()
 
     def status(self, name: str = METER) -> dict[str, Any]:
-        """Return what the meter says; empty before it has started."""
+        """Return what the meter says, or has in another file; empty where that is not there."""
         try:
             with open(self.at(name), "rb") as stream:
                 return decoded(stream.read())
@@ -162,7 +162,7 @@ class JobFolder:
             return {}
 
     def say(self, status: Mapping[str, Any], name: str = METER) -> None:
-        """Replace what the meter says; raises OSError."""
+        """Replace what the meter says, or has in another file; raises OSError."""
         beside = self.at(f".{name}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)
         try:
