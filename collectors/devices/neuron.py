@@ -3,9 +3,9 @@ hardware.
 
 Shapes follow AWS's Neuron driver (neuron_power.h and its sysfs node) and sysfs guide:
 `neuron<n>/stats/power/utilization` holds "POWER_STATUS_VALID,<Unix time>,<min>,<max>,<mean>", the
-figures in percent of the highest power, renewed once a minute. They are without the power that a
-device draws idle, and of two dies those of the busier one (neuron_power.c). What 100 % is in watts
-AWS does not publish, so without idle and rated power in the catalog the energy stays unknown.
+figures in percent of the highest power, renewed once a minute. The idle power is not in them. Of a
+device with two dies they are the figures of the busier die (neuron_power.c). AWS does not publish
+the watts at 100 %, so without idle and rated power in the catalog the energy stays unknown.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class CpuModel(ModelSource):
     def load(self) -> float | None:
         """Return the mean load from `restart` to the last look (0 to 1); None if not known."""
         own, now = self.own_load, self._now[0]
-        if now is None:  # the host's load is not that of the job's threads
+        if now is None:  # nobody counts the load within the limit; the host's is another
             return self.host_load() if own is None else min(1.0, own)
         load = mean_load(self._since[0], now)
         return None if load is None else min(1.0, max(load, own or 0.0))

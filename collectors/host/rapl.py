@@ -81,7 +81,7 @@ class Counters(Struct, frozen=True):
         return bool(self.of(CPU))
 
     def of(self, component: str) -> tuple[Domain, ...]:
-        """Return the domains of `cpu` or `ram`; none where not those of every package are read."""
+        """Return the domains of `cpu` or `ram`; none where a package's own cannot be read."""
         packages = [domain for domain in self.domains if domain.component == CPU]
         names = {package.name + MEMORY * (component == RAM) for package in packages}
         domains = tuple(domain for domain in self.domains if domain.name in names)

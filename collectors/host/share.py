@@ -3,9 +3,9 @@
 Of a processor that no cgroup reserves for it, a job bears the dynamic part by the processor time of
 its own processes, and an equal part of the idle rest with the other jobs that gramwatt measures
 there: those whose lock files are held. What all other processes draw is billed to nobody. A counter
-is divided into dynamic and idle as the model would be, also within a limit: the idle part by the
-limit's threads, the dynamic part by the time within it over that of the host. Memory is billed by
-use.
+is divided into dynamic and idle as the model would be. Within a limit a job bears the idle part by
+the limit's threads. It bears the dynamic part by the processor time within the limit over the
+processor time of the host. Memory is billed by use.
 
 A job that others join or leave notices it at its next look. Jobs of other users and homes are not
 seen.

@@ -27,6 +27,8 @@ LONGEST_UNREAD_NS = 12 * NS_PER_S
 lost anyway (docs/serving.md)."""
 HELD_NS = 60 * NS_PER_S
 """How long a counter that went back between two readings has to come back: then it is another's."""
+LOADING_NS = 600 * NS_PER_S
+"""How long a server may load its model before it is reported that nothing of it is read [ns]."""
 LEAST_STEP = 1e-9
 """Relative: a sum that is printed with fewer digits than it has may seem to go back."""
 RANKS = {"tp_rank", "pp_rank", "moe_ep_rank"}
@@ -140,7 +142,7 @@ class ServerCounts:
             if not (reading.down and watched.problem):  # the end of a server is no explanation
                 watched.problem = reading.problem
             watched.unread_ns = at_ns - watched.at_ns
-            if watched.at_ns == 0 and at_ns - self._start_ns > 600 * NS_PER_S:
+            if watched.at_ns == 0 and at_ns - self._start_ns > LOADING_NS:
                 self._report(server, f"could not be read yet: {reading.problem}")
             elif reading.down:  # one that has ended counts nothing more
                 watched.unread_ns = 0
@@ -179,11 +181,12 @@ class ServerCounts:
     def _restarted(
         self, server: Server, watched: _Watched, samples: dict[Series, float], at_ns: int
     ) -> bool:
-        """Take what has begun anew out of the values before; return whether anything has.
+        """Remove the counters that have begun anew from the values before; return whether any has.
 
-        One counter that goes back begins anew alone, as those of one of several models do; all of a
-        server only where it says that its process began later. Where it answered each time, so that
-        another process may have answered now, the lower counters leave `samples`.
+        A counter that goes back begins anew alone, as where one of several models is loaded again.
+        All counters begin anew where the server says that its process began later. If the server
+        answered each time, another process may have answered now: then the lower counters are
+        removed from `samples`.
         """
         before, began, adjacent = watched.values, Series(START_TIME), not watched.problem
         later_s = samples.get(began, 0.0) - before[began] if began in before else 0.0
@@ -224,7 +227,7 @@ class ServerCounts:
         counted = server.counted(watched.preset)
         if _has_any(counted, samples):
             return counted
-        if at_ns - self._start_ns > 600 * NS_PER_S:
+        if at_ns - self._start_ns > LOADING_NS:
             self._report_no_counter(server)
         return None
 

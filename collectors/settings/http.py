@@ -1,9 +1,9 @@
 """The one way to ask a server: a deadline for the whole exchange, a bound for its answer.
 
-No redirect is followed, since keys and journals are not for another server, but for the counters of
-a model server, as Prometheus does. An address of this
-machine is never asked through a proxy of the environment: what goes there, such as the key of its
-server, is for this machine alone. `requests` is imported when it is first used: it takes 0.1 s.
+No redirect is followed, since keys and journals are not for another server. Only what reads the
+counters of a model server follows them, as Prometheus does. An address of this machine is never
+asked through a proxy of the environment: what goes there, such as the key of its server, is for
+this machine alone. `requests` is imported when it is first used: it takes 0.1 s.
 """
 
 from __future__ import annotations

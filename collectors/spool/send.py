@@ -116,7 +116,7 @@ def sync(
     GramwattError of the store.
     """
     result = SyncResult()
-    spool.usable_home(config.home)
+    spool.usable_home(config.home)  # raises where closing a journal could not be written
     folders = [folder for folder in spool.folders(config.home, job_id) if _close(folder, result)]
     if job_id:
         result.closed += _close_neighbours(config.home, job_id)

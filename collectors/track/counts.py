@@ -341,8 +341,8 @@ class Totals:
     def _new_place(self, thread: int, unit: str | None, phase: str | None) -> int | None:
         """Return the place of a total that is named now; None where there is no room.
 
-        Where the numbers are used up it is that of the first thread that counted this: a server by
-        gevent has a "thread" for each request, all of which run in one.
+        Where the numbers are used up, the first thread's place of this unit and phase is shared:
+        gevent has a "thread" for each request, and all of them run in one real thread.
         """
         most = NUMBERS - 1 if phase is None else PHASED_MOST
         place = next(self._free_places) if self._last_place < most else NUMBERS

@@ -217,8 +217,8 @@ def test_sync_sends_to_the_server_of_the_environment_first(home, monkeypatch):
     assert remember_server(write_dead_job(home), "http://127.0.0.1:9")
     monkeypatch.setenv("GRAMWATT_SERVER", "http://127.0.0.1:11")
     done = invoke("sync")
-    said = "spooled for http://127.0.0.1:9, and goes to http://127.0.0.1:11, which GRAMWATT_SERVER"
-    assert f"{said} names: job-1" in done.stderr
+    text = "spooled for http://127.0.0.1:9, and goes to http://127.0.0.1:11, which GRAMWATT_SERVER"
+    assert f"{text} names: job-1" in done.stderr
     assert "http://127.0.0.1:11/v1/jobs/job-1/records cannot be reached" in done.stderr
 
 

@@ -189,13 +189,13 @@ def test_power_without_the_counter_is_asked_as_the_board_offers_it(driver, answe
 def test_the_power_of_a_grace_hopper_is_its_modules_as_its_counter_is(driver, kind):
     """Zeus pull request 172; GPU and module are two scopes of one field (k8s-test-infra #676)."""
     answers = [Field(9), Field(600_000, 1, kind), Field(590_000, 1, kind)]
-    asked = {"nvmlDeviceGetUUID": "GPU-1", "nvmlDeviceGetTotalEnergyConsumption": 9}
-    asked |= {"nvmlDeviceGetPowerUsage": 150_000, "fields": answers}
-    port = driver(nvmlDeviceGetName="NVIDIA GH200 480GB", **asked)
+    answered = {"nvmlDeviceGetUUID": "GPU-1", "nvmlDeviceGetTotalEnergyConsumption": 9}
+    answered |= {"nvmlDeviceGetPowerUsage": 150_000, "fields": answers}
+    port = driver(nvmlDeviceGetName="NVIDIA GH200 480GB", **answered)
     assert port.board(0).includes_host
     assert port.read(0) == (Values(9, None, None) if kind else Values(9, 600_000, 590_000))
     assert pynvml.nvmlLib.scopes == [0, 1, 1]
-    port = driver(nvmlDeviceGetName="NVIDIA GB200", **asked)
+    port = driver(nvmlDeviceGetName="NVIDIA GB200", **answered)
     assert not port.board(0).includes_host
     port.read(0)
     assert pynvml.nvmlLib.scopes == [0, 0, 0]

@@ -103,8 +103,8 @@ def test_cuda_numbers_boards_in_mig_mode_behind_the_others():
     """kokkos #6529, datadog-agent #36377: a process that sees whole GPUs sees no slice."""
     mixed = [BOARDS[0]._replace(mig=True, slices=SLICES[:1]), *BOARDS[1:]]
     for entries, ordinals in (("0", [1]), ("2,0", [3, 1]), ("3", [0]), (UUIDS[0], [0])):
-        found = visible({"CUDA_VISIBLE_DEVICES": entries}, mixed)
-        assert [item.board.ordinal for item in found.billed] == ordinals
+        result = visible({"CUDA_VISIBLE_DEVICES": entries}, mixed)
+        assert [item.board.ordinal for item in result.billed] == ordinals
     assert visible({"NVIDIA_VISIBLE_DEVICES": "0"}, mixed).billed[0].board.ordinal == 0
     assert visible({"CUDA_VISIBLE_DEVICES": "0:0"}, mixed).billed[0].device_id == SLICES[0].uuid
 
@@ -112,9 +112,9 @@ def test_cuda_numbers_boards_in_mig_mode_behind_the_others():
 @pytest.mark.parametrize("name", ["NVIDIA_VISIBLE_DEVICES", "SLURM_JOB_GPUS"])
 @pytest.mark.parametrize("value", ["9", "0-3", "GPU-ffff", "MIG-1"])
 def test_a_list_of_which_nothing_is_here_is_in_other_numbers_and_all_here_is_billed(name, value):
-    found = visible({name: value}, BOARDS)
-    assert [item.board.ordinal for item in found.billed] == [0, 1, 2, 3]
-    assert found.remarks == (
+    result = visible({name: value}, BOARDS)
+    assert [item.board.ordinal for item in result.billed] == [0, 1, 2, 3]
+    assert result.remarks == (
         f"{name} names {value!r}, which no device here has; all of them are billed.",
     )
 

@@ -271,10 +271,10 @@ def test_journals_that_a_server_has_not_taken_are_not_well(tmp_path):
     (journal / "server.json").touch()
     result = places.spool(Config(home=tmp_path))
     assert (result.state, result.fix) == ("limited", "gramwatt sync")
-    kept = reject(SpoolFolder(journal))
+    rejected = reject(SpoolFolder(journal))
     result = places.spool(Config(home=tmp_path))
     assert (result.state, str(tmp_path / "rejected") in result.detail) == ("limited", True)
-    shutil.rmtree(kept.parents[1])
+    shutil.rmtree(rejected.parents[1])
     assert places.spool(Config(home=tmp_path)).state == "ok"
 
 

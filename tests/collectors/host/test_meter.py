@@ -14,6 +14,7 @@ import pytest
 
 from gramwatt.collectors.host import model, share
 from gramwatt.collectors.host.codecarbon import GIVE_UP_NS, START_AFTER_NS, PipedProcess
+from gramwatt.collectors.host.devices import HostDevices
 from gramwatt.collectors.host.machine import Machine, this_machine
 from gramwatt.collectors.host.share import JobProcesses, Process
 from gramwatt.collectors.settings.clock import NS_PER_S
@@ -248,6 +249,16 @@ def test_version_1_counts_time_beside_the_folder_of_the_cpu_set(tmp_path, proc):
     assert model.cgroup_load(tmp_path, 4.0) is None
 
 
+def measure_together(benches: list[HostBench], hosts: list[HostDevices]) -> None:
+    """Measure hosts on one clock for 100 s, with a save each 5 s, up to their end."""
+    for _ in range(20):
+        for host in hosts:
+            host.settle()
+        benches[0].clock.sleep(5.0)
+    for bench, host in zip(benches, hosts, strict=True):
+        host.stop(bench.timeline.now_ns())
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_cpu_set_of_version_1_whose_time_nobody_counts_has_that_of_its_jobs(
     tmp_path, proc, monkeypatch, jobs
@@ -279,12 +290,7 @@ def test_a_cpu_set_of_version_1_whose_time_nobody_counts_has_that_of_its_jobs(
         )
         for pid, bench in enumerate(benches, 1)
     ]
-    for _ in range(20):
-        for host in hosts:
-            host.settle()
-        benches[0].clock.sleep(5.0)
-    for bench, host in zip(benches, hosts, strict=True):
-        host.stop(bench.timeline.now_ns())
+    measure_together(benches, hosts)
     whole_j = machine.cpu_share * power.at(jobs * 0.5 / 4) * 100
     assert sum(bench.total_j("cpu") for bench in benches) == pytest.approx(whole_j, rel=0.04)
     uses = [interval.utilisation.mean for name, interval in benches[0].recorded if name == "cpu"]
@@ -302,12 +308,8 @@ def test_two_jobs_within_a_limit_of_memory_alone_have_what_they_use(tmp_path, pr
         bench.begin(home=tmp_path, own=JobProcesses(name, set(), {}))
         for bench, name in zip(benches, "ab", strict=True)
     ]
-    for _ in range(20):
-        for host in hosts:
-            host.settle()
-        benches[0].clock.sleep(5.0)
-    for bench, host in zip(benches, hosts, strict=True):
-        host.stop(bench.timeline.now_ns())
+    measure_together(benches, hosts)
+    for bench in benches:
         assert bench.total_j("ram") == pytest.approx(16 * 0.19 * 100, rel=0.01)
         peaks = {i.memory_peak_b for name, i in bench.recorded if name == "ram"}
         assert peaks - {None} == {16 * 2.0**30}  # not what the host uses

@@ -147,8 +147,8 @@ def test_the_memory_of_a_die_that_counts_once_does_too(bench):
     for die in (0, 1):
         bench.cap.add(f"intel-rapl:{die}", f"package-0-die-{die}", start_uj=5_000_000_000)
         bench.cap.add(f"intel-rapl:{die}:0", "dram", start_uj=3_000_000_000)
-    found = rapl.find_counters(bench.cap.root)
-    assert [domain.name for domain in found.of("ram")] == ["package-0-die-0/dram"]
+    counters = rapl.find_counters(bench.cap.root)
+    assert [domain.name for domain in counters.of("ram")] == ["package-0-die-0/dram"]
 
 
 def test_memory_that_may_not_be_read_everywhere_is_the_models_and_said(bench):

@@ -59,11 +59,11 @@ class Counted:
         return [text.partition(f"{OWN} ")[2] for text in self.notices[reports:]]
 
     def restart_meter(self, *, state: Any = ...) -> None:
-        kept = json.loads(json.dumps(self.counts.state())) if state is ... else state
-        if kept is None:
+        saved = json.loads(json.dumps(self.counts.state())) if state is ... else state
+        if saved is None:
             self._before = self.amounts()
         self.counts = self._new()
-        self.counts.resume(kept, self._at_ns)
+        self.counts.resume(saved, self._at_ns)
 
     def _take(self, reading: Reading) -> None:
         self._at_ns += 5 * NS_PER_S

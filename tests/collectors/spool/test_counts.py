@@ -49,8 +49,8 @@ def test_what_ended_workers_counted_is_in_one_file(tmp_path, monkeypatch):
     names = folder.names()
     for images in (2, 3):
         ended_worker(folder, images)
-    left = [path for path in Path(folder.path).iterdir() if path.name[: len(names[0])] != names[0]]
-    kept = {path: path.read_bytes() for path in left}
+    paths = [path for path in Path(folder.path).iterdir() if not path.name.startswith(names[0])]
+    files_before = {path: path.read_bytes() for path in paths}
 
     def total(processes: Processes) -> float:
         processes.enter()
@@ -65,7 +65,7 @@ def test_what_ended_workers_counted_is_in_one_file(tmp_path, monkeypatch):
     living.count(10, "image", None)
     assert total(meter) == total(Processes(folder, process_start_ns)) == 16
 
-    for path, data in kept.items():  # a meter that was killed before it had deleted them
+    for path, data in files_before.items():  # a meter that was killed before it had deleted them
         path.write_bytes(data)
     follower = Processes(folder, process_start_ns)
     assert total(follower) == 16

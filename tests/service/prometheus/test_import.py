@@ -298,8 +298,8 @@ def test_an_odd_sample_takes_no_more_than_its_steps(light, prometheus, tmp_path,
     lost_s = 30 if odd == 9.2e18 else 0
     assert energy_j(job) == answer.energy_j == pytest.approx(WATTS * (600 - lost_s))
     assert not answer.rejected
-    told = [text for text in job.head.notices if text.startswith("meter-counter-reset")]
-    assert bool(told) == bool(lost_s)
+    notices = [text for text in job.head.notices if text.startswith("meter-counter-reset")]
+    assert bool(notices) == bool(lost_s)
 
 
 def test_a_counter_of_zeros_gives_way_to_power_and_zeros_alone_are_named(
